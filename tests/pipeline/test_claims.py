@@ -12,10 +12,10 @@ from shown import read_rows
 from mdc.app.cli import main
 from mdc.data.formats.images import decode
 from mdc.data.shards.index import ShardReader
-from mdc.evaluation.distortions import distort
+from mdc.extensions.blog.distortions import distort
+from mdc.extensions.blog.kinds import Corruption
 from mdc.models.runs import open_run
 from mdc.plan.config.decoding import Unmasking
-from mdc.plan.config.distortion import Distortion
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.parts import ABILITIES, load
 from mdc.plan.records import read_json, write_json
@@ -107,7 +107,7 @@ def test_captions_of_distorted_images_are_those_of_images_distorted_by_hand(r: P
     reader = ShardReader(r / "data/corpora/described/index.json", "test")
     for number in range(3):
         key, data, _ = reader.read(number)
-        worse = distort(decode(data), Distortion(kind="noise", strength=5).at_level(), key, seed)
+        worse = distort(decode(data), Corruption.at_all_strengths("noise")[-1], key, seed)
         assert not np.array_equal(np.asarray(worse), np.asarray(decode(data)))
         (written,) = writer.write(writer.look(writer.picture(worse)[None]), Unmasking(**how["decode"]), [key])
         (row,) = [row for row in rows if (row["system"], row["image"]) == ("robust_noise_5", key)]

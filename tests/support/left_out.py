@@ -9,6 +9,8 @@ from typing import Any
 from scale_files import ROOT, plain
 
 from mdc.plan.artefacts import read_shown
+from mdc.plan.config.backbones import Backbone, VisualContext
+from mdc.plan.config.distortion import Distortion
 from mdc.plan.config.kind import names
 from mdc.plan.config.yaml_core import dump_yaml, read_yaml
 
@@ -31,15 +33,22 @@ def names_of(extension: str) -> set[str]:
 
 def without(values: dict[str, Any], extension: str) -> dict[str, Any]:
     """The values of a scale, or of the blocks that scales share, without what an extension brings."""
-    gone, sections = names_of(extension), getattr(_kinds(extension), "SECTIONS", {})
+    brought, gone = _kinds(extension), names_of(extension)
+    sections = getattr(brought, "SECTIONS", {})
     values = {section: value for section, value in values.items() if section not in sections}
-    gone |= {key for key, system in _at(values, "captions.systems") if system.get("method") in gone}
-    kinds = {name for kind in _kinds(extension).KINDS for name in names(kind)}
+    kinds = {name for kind in brought.KINDS if not issubclass(kind, Backbone) for name in names(kind)}
     for section in _SECTIONS:
         for name, entry in _at(values, section):
             if entry.get("source", entry).get("kind") in kinds:
                 gone.add(name)
-    gone |= {name for name, backbone in _at(values, "pretrain.backbones") if backbone.get("frozen") in gone}
+    backbones = [kind for kind in brought.KINDS if issubclass(kind, Backbone)]
+    keys = {key for one in backbones for key in one.model_fields} - Backbone.model_fields.keys()
+    contexts = {name for one in brought.KINDS if issubclass(one, VisualContext) for name in names(one)}
+    gone |= {name for one in brought.KINDS if issubclass(one, Distortion) for name in names(one)}
+    for name, one in _at(values, "pretrain.backbones"):
+        if keys & one.keys() or one.get("visual_context") in contexts or one.get("frozen") in gone:
+            gone.add(name)
+    gone |= {key for key, one in _at(values, "captions.systems") if gone & {one.get("method"), one.get("backbone")}}
     found = _kept(values, gone)
     assert isinstance(found, dict)
     return found
@@ -71,8 +80,8 @@ def copy_without(folder: Path, extensions: Iterable[str], scale: str, values: di
 
 
 def _kept(value: Any, gone: set[str], inner: bool = False) -> Any:
-    """``value`` without what ``gone`` names. A list within a list is a comparison, which has both sides or none; a mapping with one
-    value that is gone is gone."""
+    """``value`` without what ``gone`` names. A list within a list is a comparison, which has both sides or none; a mapping one of
+    whose values is gone is gone."""
     if isinstance(value, str):
         return _GONE if any(_is_named(part, gone) for part in value.split("/")) else value
     if isinstance(value, list):

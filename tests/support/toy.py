@@ -13,11 +13,12 @@ from torch.utils._pytree import tree_map_only
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.build import ModelSetup, build
+from mdc.models.encoder import build_encoder
 from mdc.models.image_text import ImageText
 from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.visual_context import count_of_tokens
 from mdc.plan import parts
-from mdc.plan.config.backbones import Backbone, Decoder, ResNet
+from mdc.plan.config.backbones import Backbone, Decoder
 from mdc.plan.config.heads import Probe
 from mdc.plan.config.method import Method
 from mdc.plan.config.methods import method as made
@@ -41,10 +42,6 @@ BACKBONE = Backbone(
     heads=2,
     embed_dim=16,
     decoder=Decoder(width=32, layers=2, heads=2),
-)
-
-CONVOLUTIONAL = ResNet(
-    label="", image_size=16, embed_dim=16, decoder=Decoder(width=32, layers=2, heads=2), block="basic", blocks=[1, 1]
 )
 
 
@@ -137,6 +134,23 @@ def model(method: str | Method, seed: int = 0, context: int = 77, backbone: Any 
     """Of a method above or any other."""
     entry = ALL_METHODS[method] if isinstance(method, str) else method
     return build_model(entry, backbone, PROTOCOL, V, context, seed)
+
+
+def assert_same_start(backbone: Backbone) -> None:
+    """All methods start from the same encoder of a ``backbone``, and from their seed alone."""
+    seed = 5
+    start = build_encoder(backbone, seed).state_dict()
+    assert not same_tensors(build_encoder(backbone, seed + 1).state_dict(), start)
+    for method in ALL_METHODS:
+        torch.manual_seed(seed + 100)
+        before = torch.get_rng_state()
+        built_of = model(method, seed, backbone=backbone)
+        assert torch.equal(torch.get_rng_state(), before), "the global generator is left alone"
+        assert same_tensors(built_of.encoder.state_dict(), start)
+        torch.manual_seed(seed + 200)
+        assert same_tensors(built_of.state_dict(), model(method, seed, backbone=backbone).state_dict())
+    other_words = build_model(METHODS["mdc"], backbone, PROTOCOL, V + 9, 77, seed)
+    assert same_tensors(other_words.encoder.state_dict(), start)
 
 
 def scorer(method: str, of: Any, *settings: Any) -> Any:

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mdc.plan.config.backbones import FrozenTokens, ResNet
+from mdc.plan.config.backbones import Backbone
 from mdc.plan.config.heads import Attentive
 from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.records import UserError
@@ -77,7 +77,7 @@ def _accuracy(scores: Tensor, targets: Tensor) -> float:
 
 def heads_of(job: ProbeJob) -> int:
     """The encoder's number of heads; of one without, about ``_HEAD_WIDTH`` channels a head."""
-    if not isinstance(job.backbone, FrozenTokens | ResNet):
+    if isinstance(job.backbone, Backbone) and job.backbone.load().ATTENDS:
         return job.backbone.heads
     width = job.backbone.width
     return next(heads for heads in range(max(1, width // _HEAD_WIDTH), 0, -1) if width % heads == 0)

@@ -16,12 +16,11 @@ from PIL import Image
 from mdc.data.shards.index import ShardReader
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.coca import NOTHING, of_coca
-from mdc.evaluation.distortions import distort
 from mdc.evaluation.job_models import clip_scorer, trained_run
 from mdc.evaluation.parts import device_of, identity_of, ranges, sharded
 from mdc.evaluation.row_files import Columns, Row, write_results
 from mdc.plan.config.decoding import Unmasking
-from mdc.plan.config.distortion import AtLevel
+from mdc.plan.config.kinds import AnyDistortion
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import CaptionsJob, Policy
 from mdc.plan.parts import ABILITIES, load
@@ -97,10 +96,11 @@ def _captions(writer: Any, clip: Any, job: CaptionsJob, images: Captioned, numbe
         return [(images.keys[n], images.image(n)) for n in chosen]
 
     @cache
-    def seen_by(model: Any, which: str, distortion: AtLevel | None) -> Any:
-        pictures = [
-            image if distortion is None else distort(image, distortion, key, job.seed) for key, image in shown(which)
-        ]
+    def seen_by(model: Any, which: str, distortion: AnyDistortion | None) -> Any:
+        pictures = [image for _, image in shown(which)]
+        if distortion is not None:
+            distort = distortion.load().distort
+            pictures = [distort(image, distortion, key, job.seed) for key, image in shown(which)]
         return model.look(torch.stack([model.picture(image) for image in pictures]))
 
     took: dict[str, dict[str, float]] = {}

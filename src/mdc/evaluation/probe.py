@@ -26,7 +26,7 @@ from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.runs import expected_run, read_run
 from mdc.plan.config.backbones import Backbone, FrozenTokens
 from mdc.plan.config.heads import LINEAR
-from mdc.plan.config.kinds import ENCODERS
+from mdc.plan.config.kinds import BACKBONES, ENCODERS
 from mdc.plan.config.problems import checked
 from mdc.plan.config.scale import ProbeRuntime
 from mdc.plan.fingerprint import fingerprint
@@ -75,7 +75,9 @@ def main(call: Call) -> None:
         },
         # not the job's fingerprint, which covers a head: features are the same for all
         pixels={
-            "code": fingerprint(features.__name__, ABILITIES["encode"], *(one.module for one in ENCODERS.values())),
+            "code": fingerprint(
+                features.__name__, ABILITIES["encode"], *(one.module for one in (*BACKBONES, *ENCODERS.values()))
+            ),
             "pillow": PIL.__version__,
         },
         workers=runtime.workers,

@@ -1,6 +1,7 @@
 """The parts of a model that every objective has, and those that all captioners have."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,8 +11,7 @@ from mdc.models.encoder import build_encoder
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
 from mdc.models.pixel_encoder import PixelEncoder
-from mdc.models.visual_context import read
-from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone, VisualContext
+from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone, visual_contexts
 
 _AT_ONCE = 8  # images per tower call: larger batches are bound by memory on a CPU
 
@@ -78,15 +78,14 @@ class ImageCaptioner(ImageText):
 
     def __init__(self, backbone: Backbone | FrozenEncoderBackbone, seed: int) -> None:
         super().__init__(backbone, seed)
-        self.visual_context: VisualContext = backbone.visual_context if isinstance(backbone, Backbone) else "patches"
+        self.visual_context = backbone.visual_context if isinstance(backbone, Backbone) else "patches"
+        self._read: Callable[..., Tensor] = visual_contexts()[self.visual_context].load().read
 
     def visual(self, images: Tensor) -> Tensor:
         """Of images as the encoder's ``prepared`` gives them, the visual tokens that the decoder reads, (B, k, E)."""
         cls, tokens = self.encoder(images)
-        if self.visual_context != "objects":
-            return read(self.visual_context, cls, tokens)
-        assert isinstance(self.encoder, PixelEncoder)  # a frozen encoder has no ``visual_context``
-        return read(self.visual_context, cls, tokens, self.encoder.pixels(images))
+        encoder: Any = self.encoder  # a frozen one has no pixels, and its patches are read
+        return self._read(self.visual_context, cls, tokens, lambda: encoder.pixels(images))
 
 
 class TokenCaptioner(ImageCaptioner, ABC):

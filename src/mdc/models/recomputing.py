@@ -6,7 +6,6 @@ from typing import Any
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from mdc.models.encoder import Encoder
 from mdc.models.image_text import ImageText
 from mdc.models.pixel_encoder import PixelEncoder
 
@@ -34,10 +33,4 @@ def _text_layers(model: ImageText) -> list[nn.Module]:
 
 
 def _encoder_layers(model: ImageText) -> list[nn.Module]:
-    encoder: Any = model.encoder
-    if isinstance(encoder, Encoder):
-        return [*encoder.tower.transformer.resblocks]
-    if isinstance(encoder, PixelEncoder):
-        tower: Any = encoder.tower
-        return [block for stage in tower[1:] for block in stage]
-    return []
+    return model.encoder.layers if isinstance(model.encoder, PixelEncoder) else []

@@ -17,8 +17,10 @@ import mdc.plan.fingerprint as fp
 from mdc.app.cli import main
 from mdc.plan import parts
 from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config.backbones import Backbone, VisualContext
 from mdc.plan.config.heads import LINEAR
-from mdc.plan.config.kinds import CHOICES, CORPORA, HEADS, PROBES
+from mdc.plan.config.kind import of_extensions
+from mdc.plan.config.kinds import CHOICES, CORPORA, DISTORTIONS, HEADS, PROBES
 from mdc.plan.config.sources import CaptionList
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
@@ -147,7 +149,9 @@ PARTS = {
     MDC: {ABILITIES_OF["masked"]["train"]},
     ARC: {ABILITIES_OF["autoregressive"]["train"]},
     CLIP: {ABILITIES_OF["contrastive"]["train"]},
-    "runs/alt/cnn/lstm/s0": {ABILITIES_OF["recurrent"]["train"]},
+    "runs/alt/cnn/lstm/s0": {ABILITIES_OF["recurrent"]["train"], "mdc.extensions.blog.residual"},
+    "runs/alt/on-objects/mdc/s0": {ABILITIES_OF["masked"]["train"], "mdc.extensions.blog.regions"},
+    "probe/alt/cnn/lstm/s0": {parts.ABILITIES["encode"], LINEAR, "mdc.extensions.blog.residual"},
     "runs/described/on-codes/mcd/s0": {ABILITIES_OF["mask_and_replace"]["train"]},
     "probe/alt/ViT-T-12/mdc/s0": {parts.ABILITIES["encode"], LINEAR},
     "probe/alt/ViT-T-12/mdc/s0/knn": {parts.ABILITIES["encode"], HEADS["knn"].module},
@@ -161,6 +165,7 @@ KINDS = (CORPORA, PROBES, CHOICES, HEADS)
 #: every part that some job loads by name
 ALL_PARTS = {one.module for kind in (*KINDS, ARTEFACTS) for one in kind.values()} | {CaptionList.module, LINEAR}
 ALL_PARTS |= {module for named in (*ABILITIES_OF.values(), parts.ABILITIES) for module in named.values()}
+ALL_PARTS |= {one.module for one in (*of_extensions(Backbone), *of_extensions(VisualContext), *DISTORTIONS.values())}
 
 
 @pytest.fixture(scope="module")

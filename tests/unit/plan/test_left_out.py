@@ -25,15 +25,17 @@ from scale_files import ROOT, SCALES
 from scale_plans import plan_of
 
 import mdc.plan.fingerprint as fp
+from mdc.extensions.blog.kinds import LEVELS, Objects, ResNet
 from mdc.methods.contrastive.method import Contrastive
 from mdc.methods.masked.method import Masked, MaskedMethod
 from mdc.plan import parts
 from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config.backbones import visual_contexts
 from mdc.plan.config.decoding import Decoding
-from mdc.plan.config.distortion import LEVELS
-from mdc.plan.config.heads import LINEAR
-from mdc.plan.config.kinds import CHOICES, CORPORA, ENCODERS, HEADS, PROBES
+from mdc.plan.config.heads import LINEAR, Attentive
+from mdc.plan.config.kinds import BACKBONES, CHOICES, CORPORA, DISTORTIONS, ENCODERS, HEADS, PROBES
 from mdc.plan.config.method import Method
+from mdc.plan.config.read import load
 from mdc.plan.config.sources import CaptionList
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.plan import Plan
@@ -112,6 +114,7 @@ def covered() -> list[str]:
     loaded += [one.module for kind in (ENCODERS, CORPORA, PROBES, CHOICES, HEADS) for one in kind.values()]
     loaded += [module for one in _subclasses(Method) for module in one.abilities.values()]  # type: ignore[attr-defined]
     loaded += [one.module for one in (*VERBS.values(), *ARTEFACTS.values())]
+    loaded += [one.module for one in (*BACKBONES, *visual_contexts().values(), *DISTORTIONS.values())]
     return fp.closure(*sorted(set(loaded)))
 
 
@@ -186,12 +189,12 @@ def test_nothing_else_is_imported(trees: dict[str, ast.Module]) -> None:
     found = {name for tree in trees.values() for name in taken(tree)}
     assert {name for name in found if name not in TAKEN and not plain(name)} == set()
     assert found >= TAKEN, "TAKEN holds what nobody takes any more"
-    assert not plain("mdc.plan.config.distortion.LEVELS")
+    assert not plain("mdc.extensions.blog.kinds.LEVELS")
 
 
 def changed(before: Plan) -> set[str]:
     """The jobs of a plan that have another configuration after an edit."""
-    after = Plan(before.params).jobs
+    after = Plan(load(ROOT / "params.yaml", before.params.scale)).jobs
     assert before.jobs.keys() == after.keys()
     return {name for name, job in before.jobs.items() if job.sha256 != after[name].sha256}
 
@@ -207,11 +210,19 @@ def test_an_edit_reruns_what_it_decides(monkeypatch: pytest.MonkeyPatch) -> None
         before = plan_of("mini")
         other = dataclasses.replace(ARTEFACTS["table4"], module=ARTEFACTS["table1"].module)
         patch.setitem(before.scale.tables.artefacts, "table4", other)
-        assert changed(before) == {"table4"}
+        assert {name for name, job in Plan(before.params).jobs.items() if job != before.jobs[name]} == {"table4"}
     with monkeypatch.context() as patch:
         given = vars(MaskedMethod)["estimators"].fget
         patch.setattr(MaskedMethod, "estimators", property(lambda method: given(method)[::-1]))
         assert {name.partition("/")[0] for name in changed(plan_of("mini"))} >= {"scores", "retrieval", "table2"}
+    with monkeypatch.context() as patch:
+        patch.setattr(ResNet, "module", Attentive.module)
+        found = changed(plan_of("mini"))
+    of_network = {name for name in plan_of("mini").jobs if "/ResNet-8/" in name}
+    assert {name.partition("/")[0] for name in of_network} >= {"runs", "captions", "probe"} and found >= of_network
+    with monkeypatch.context() as patch:
+        patch.setattr(Objects, "module", Attentive.module)
+        assert "runs/dense/ViT-T-12-objects/mdc/s0" in changed(plan_of("mini"))
     files = (dataclasses.replace(entry.files[0], sha256="0" * 64), *entry.files[1:])
     monkeypatch.setitem(REGISTRY, "sugarcrepe", dataclasses.replace(entry, files=files))
     assert "data/obtained/sugarcrepe" in changed(plan_of("paper"))
@@ -227,25 +238,32 @@ def test_another_level_of_a_distortion_writes_its_captions_anew(monkeypatch: pyt
     assert "figure_robustness" in found
 
 
-#: a line of config/backbones.py, the edited one, of which runs that decides the result, and a scale that may have both
-EDITS: list[tuple[str, str, Callable[[dict[str, Any]], bool], str]] = [
-    ('"width": width, "layers"', '"width": 2 * width, "layers"', lambda backbone: "blocks" in backbone, "mini"),
+#: a module, a line of it, the edited one, of which runs that decides the result, and a scale that may have both
+EDITS: list[tuple[str, str, str, Callable[[dict[str, Any]], bool], str]] = [
     (
-        'visual_context: VisualContext = "patches"',
-        'visual_context: VisualContext = "mean"',
+        "extensions/blog/kinds.py",
+        '"width": width, "layers"',
+        '"width": 2 * width, "layers"',
+        lambda backbone: "blocks" in backbone,
+        "mini",
+    ),
+    (
+        "plan/config/backbones.py",
+        'json_schema_extra=_listed)] = "patches"',
+        'json_schema_extra=_listed)] = "mean"',
         lambda backbone: backbone.get("visual_context") == "patches",
         "flickr8k",
     ),
 ]
 
 
-@pytest.mark.parametrize(("text", "edited", "decides", "scale"), EDITS, ids=[edit[1] for edit in EDITS])
+@pytest.mark.parametrize(("module", "text", "edited", "decides", "scale"), EDITS, ids=[edit[2] for edit in EDITS])
 def test_an_edited_class_trains_anew(
-    tmp_path: Path, text: str, edited: str, decides: Callable[[dict[str, Any]], bool], scale: str
+    tmp_path: Path, module: str, text: str, edited: str, decides: Callable[[dict[str, Any]], bool], scale: str
 ) -> None:
     """What follows from other values, and what holds where nothing is said: in a copy of the package."""
     shutil.copytree(fp.ROOT, tmp_path / "mdc")  # with what is compiled
-    path = tmp_path / "mdc/plan/config/backbones.py"
+    path = tmp_path / "mdc" / module
     before = path.read_text(encoding="utf-8")
     assert before.count(text) == 1
     path.write_text(before.replace(text, edited), encoding="utf-8")

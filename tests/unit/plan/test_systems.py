@@ -69,7 +69,11 @@ def test_a_distorted_system_is_shown_every_strength_of_each_kind() -> None:
     worse = [f"x_{kind}_{strength}" for kind in ("noise", "jpeg") for strength in range(1, 6)]
     assert list(found.all) == ["x", *worse, "y", "x_other"] and found.all["x"].distortion is None
     told = found.all["x_noise_3"].model_dump(include={"label", "ranked", "distortion", "method"})
-    more = {"label": "X · Gaussian noise 3", "ranked": False, "distortion": {"kind": "noise", "strength": 3}}
+    more = {
+        "label": "X · Gaussian noise 3",
+        "ranked": False,
+        "distortion": {"kind": "noise", "strength": 3, "level": 0.18},
+    }
     assert told == {"method": "m", **more}
     assert found.captioning["x"] == ["x", *worse] and found.members["x"] == ["x"], (
         "its name in a list of rows is one row"

@@ -16,6 +16,7 @@ from mdc.app.model import Model
 from mdc.app.user_images import picture_file
 from mdc.data.formats.images import center_resize
 from mdc.evaluation.predictors.writing import DecodedCaption
+from mdc.plan.config.backbones import visual_contexts
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.records import UserError, text_lines
 
@@ -45,11 +46,9 @@ class Demo:
 
     @property
     def looks_anywhere(self) -> bool:
-        """Whether tokens attend to places of the image. A diffusion with replacement decodes a token many times; a decoder of one
-        vector, or of objects, has no places."""
-        backbone = self.job.backbone
-        reads = getattr(backbone, "visual_context", "patches")
-        return self.decoding in ("unmask", "beam") and reads not in ("mean", "cls", "objects")
+        """Whether tokens attend to regions of the image. A diffusion with replacement decodes a token many times."""
+        reads = getattr(self.job.backbone, "visual_context", "patches")
+        return self.decoding in ("unmask", "beam") and visual_contexts()[reads].regions
 
     @property
     def looks_text(self) -> str:

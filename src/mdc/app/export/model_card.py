@@ -7,7 +7,7 @@ from typing import Any
 
 from mdc.app.export.open_clip_model import feature
 from mdc.app.export.results import Results
-from mdc.plan.config.backbones import Backbone, ResNet
+from mdc.plan.config.backbones import Backbone
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.registry.datasets import REGISTRY
 from mdc.report.frame import POOLINGS
@@ -90,7 +90,6 @@ def write_model_card(
         manifest=stages[-1].manifest,
         job=job,
         backbone=backbone,
-        residual=isinstance(backbone, ResNet),
         clip=clip,
         metadata=metadata,
         missing=missing,

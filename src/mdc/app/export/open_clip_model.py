@@ -22,7 +22,7 @@ from mdc.models.decoder import TextTransformer
 from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD
 from mdc.models.runs import RunModel
 from mdc.models.text import CLIP_EOT, CLIP_SIZE, CLIP_SOT, Vocabulary
-from mdc.plan.config.backbones import Backbone, Decoder, ResNet
+from mdc.plan.config.backbones import Backbone, Decoder
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job
 from mdc.plan.records import UserError, read_json
@@ -36,8 +36,8 @@ _SMALLEST = Decoder(width=8, layers=1, heads=1)
 
 def cannot(job: PretrainJob) -> str | None:
     """Why open_clip cannot run such a model; None if it can."""
-    if isinstance(job.backbone, ResNet):
-        return "its encoder is a residual network with norms of groups, which open_clip does not have"
+    if isinstance(job.backbone, Backbone) and job.backbone.only_here:
+        return job.backbone.only_here
     if job.method.embeds_captions and job.protocol.pretrain.clip_text_attention != "causal":
         return (
             "its text tower looks at whole captions without padding (protocol.pretrain.clip_text_attention: bidirectional), "

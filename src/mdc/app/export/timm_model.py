@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD
 from mdc.models.runs import RunModel
-from mdc.plan.config.backbones import ResNet
+from mdc.plan.config.backbones import Backbone
 from mdc.plan.jobs.model import PretrainJob
 
 #: the files that timm and transformers read
@@ -21,9 +21,7 @@ _ARCHITECTURE = "vit_base_patch16_clip_224"
 
 def cannot(job: PretrainJob) -> str | None:
     """Why timm has no such encoder; None if it has."""
-    if isinstance(job.backbone, ResNet):
-        return "its encoder is a residual network with norms of groups, which timm builds otherwise"
-    return None
+    return job.backbone.only_here if isinstance(job.backbone, Backbone) else None
 
 
 def metadata(_: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from mdc.models.encoders.tower import Tower, fill
 from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD
 from mdc.models.weights import load_weights
 from mdc.plan.config.backbones import Backbone
-from mdc.plan.config.encoders import RunBehind
+from mdc.plan.config.kinds import RunBehind
 from mdc.plan.jobs.model import EncoderJob
 
 

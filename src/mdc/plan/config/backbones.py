@@ -1,11 +1,13 @@
 """Backbones: an image encoder, trained or frozen, and the decoder that goes with it."""
 
-from typing import Annotated, Any, Literal, Self
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Field, model_validator
 
+from mdc.plan.config.kind import Kind, Loaded, kinds
 from mdc.plan.config.references import EncoderName
-from mdc.plan.config.types import Positive, Strict
+from mdc.plan.config.types import Positive, Strict, check_reference
 
 
 class Decoder(Strict):
@@ -22,14 +24,49 @@ class Decoder(Strict):
         return self
 
 
-#: the visual tokens that a decoder reads: patch tokens, their mean, [CLS], the means of a grid of regions, or those of the
-#: objects of a rendered scene
-VisualContext = Literal["patches", "mean", "cls", "grid_2", "grid_3", "objects"]
+class VisualContext(Kind):
+    """What a decoder reads of an image's tokens. Its module has ``read(kind, cls, patches, pixels)``, as
+    :mod:`mdc.models.visual_context`."""
+
+    #: whether its tokens are regions of the image, row by row
+    regions: ClassVar[bool] = False
+    #: the kinds of corpora whose images it can read; none: all
+    corpora: ClassVar[tuple[str, ...]] = ()
+
+    def least_side(self) -> int:
+        """The least number of patches along a side of the image."""
+        return 1
 
 
-class Backbone(Strict):
-    """A vision transformer and its decoder (paper, section 4.1). ``visual_context``: the visual tokens that the decoder reads
-    (:mod:`mdc.models.visual_context`); in the paper all patch tokens."""
+class Patches(VisualContext):
+    """All patch tokens (paper, section 3.2)."""
+
+    module = "mdc.models.visual_context"
+    regions = True
+    kind: Literal["patches"]
+
+
+@cache
+def visual_contexts() -> dict[str, VisualContext]:
+    """Every visual context, by its name. A function, since extensions' kinds import this module."""
+    return {name: one.model_validate({"kind": name}) for name, one in kinds(VisualContext, Patches).items()}
+
+
+def _listed(schema: dict[str, Any]) -> None:
+    schema["enum"] = list(visual_contexts())
+
+
+class Backbone(Loaded):
+    """A vision transformer and its decoder (paper, section 4.1). A class below it has another encoder, and is known by its own
+    keys. Its module has ``Encoder(backbone, seed)``, a :class:`mdc.models.pixel_encoder.PixelEncoder`, and ``ATTENDS``, whether
+    that has ``heads`` attention heads.
+
+    ``visual_context``: the visual tokens that the decoder reads; in the paper all patch tokens.
+    """
+
+    module = "mdc.models.encoder"
+    #: why other libraries cannot load its encoder; None if they can
+    only_here: ClassVar[str | None] = None
 
     label: str
     image_size: Positive
@@ -39,7 +76,17 @@ class Backbone(Strict):
     heads: Positive
     embed_dim: Positive
     decoder: Decoder
-    visual_context: VisualContext = "patches"
+    visual_context: Annotated[str, Field(json_schema_extra=_listed)] = "patches"
+
+    @property
+    def in_words(self) -> str:
+        """Its encoder."""
+        return f"ViT of {self.layers} layers, patches of {self.patch_size} pixels"
+
+    @property
+    def module_names(self) -> list[str]:
+        """What a model on it loads by name."""
+        return [self.module, visual_contexts()[self.visual_context].module]
 
     @model_validator(mode="after")
     def _shape(self) -> Self:
@@ -47,41 +94,13 @@ class Backbone(Strict):
             raise ValueError(f"width {self.width} must be a multiple of heads {self.heads}")
         if self.image_size % self.patch_size:
             raise ValueError(f"image_size {self.image_size} must be a multiple of patch_size {self.patch_size}")
-        side = self.image_size // self.patch_size
-        if self.visual_context.startswith("grid") and side < int(self.visual_context[-1]):
+        check_reference("visual_context", self.visual_context, visual_contexts(), "visual context")
+        side, least = self.image_size // self.patch_size, visual_contexts()[self.visual_context].least_side()
+        if side < least:
             raise ValueError(
-                f"visual_context {self.visual_context}: there are {side} patches per side, fewer than the grid has cells"
+                f"visual_context {self.visual_context}: needs {least} patches along a side, and there are {side}"
             )
         return self
-
-
-class ResNet(Backbone):
-    """A residual network (He et al., 2016) of torchvision and its decoder: ``blocks`` residual blocks in each of one to four
-    stages, each stage at half the resolution and twice the width of the one before. ResNet-18 has ``basic`` blocks, [2, 2, 2, 2],
-    and ResNet-50 ``bottleneck`` blocks, [3, 4, 6, 3].
-
-    Each cell of the last stage's grid is a visual token: ``patch_size``² pixels of the image, ``width`` channels.
-    """
-
-    block: Literal["basic", "bottleneck"]
-    blocks: Annotated[list[Positive], Field(min_length=1, max_length=4)]
-
-    @model_validator(mode="before")
-    @classmethod
-    def _grid(cls, value: Any) -> Any:
-        """Derive from the blocks the shape that a vision transformer sets by keys."""
-        if not isinstance(value, dict):
-            return value
-        blocks = value.get("blocks")
-        # invalid blocks are reported elsewhere and must not cause a second error here
-        stages = len(blocks) if isinstance(blocks, list) and 1 <= len(blocks) <= 4 else 1
-        halved = 2 ** (stages - 1)
-        width = 64 * halved * (4 if value.get("block") == "bottleneck" else 1)
-        follow = {"patch_size": 4 * halved, "width": width, "layers": stages, "heads": 1}
-        for key, number in follow.items():  # a job's configuration has these keys
-            if value.get(key, number) != number:
-                raise ValueError(f"{key} follows from blocks; leave it out")
-        return {**value, **follow}
 
 
 class FrozenTokens(Strict):
@@ -103,19 +122,6 @@ class FrozenBackbone(Strict):
     decoder: Decoder
 
 
-def _which(value: Any) -> str:
-    if isinstance(value, dict):
-        return "frozen" if "frozen" in value else "resnet" if "blocks" in value or "block" in value else "vit"
-    return "frozen" if isinstance(value, _OnFrozen) else "resnet" if isinstance(value, ResNet) else "vit"
-
-
-#: distinguished by the keys ``frozen`` and ``blocks``, so that an error is reported for the right class
-AnyBackbone = Annotated[
-    Annotated[Backbone, Tag("vit")] | Annotated[ResNet, Tag("resnet")] | Annotated[FrozenBackbone, Tag("frozen")],
-    Discriminator(_which),
-]
-
-
 class FrozenEncoderBackbone(Strict):
     """A :class:`FrozenBackbone` as a job has it: with the encoder's token shape and its ``image_size``."""
 
@@ -124,14 +130,7 @@ class FrozenEncoderBackbone(Strict):
     frozen: FrozenTokens
     decoder: Decoder
 
-
-_OnFrozen = FrozenBackbone | FrozenEncoderBackbone | FrozenTokens
-
-#: a backbone as a run's job has it, and one whose encoder is trained
-JobBackbone = Annotated[
-    Annotated[Backbone, Tag("vit")]
-    | Annotated[ResNet, Tag("resnet")]
-    | Annotated[FrozenEncoderBackbone, Tag("frozen")],
-    Discriminator(_which),
-]
-TrainedBackbone = Annotated[Annotated[Backbone, Tag("vit")] | Annotated[ResNet, Tag("resnet")], Discriminator(_which)]
+    @property
+    def module_names(self) -> list[str]:
+        """What a model on it loads by name, besides the frozen encoder's module."""
+        return [Patches.module]

@@ -1,37 +1,25 @@
-"""Distortions of the images that captioners are tested on, in five strengths (docs/findings/noise.md)."""
+"""Distortions of the images that captioners are tested on. Extensions bring them."""
 
-from typing import Annotated, Literal
+from abc import abstractmethod
+from typing import Self
 
-from pydantic import Field
-
-from mdc.plan.config.types import Strict
-
-Kind = Literal["noise", "blur", "jpeg", "cutout"]
-STRENGTHS = 5
-#: the level of each strength. Noise: standard deviation as a share of the intensity range; blur: standard deviation in pixels at
-#: a shorter side of 224; JPEG: quality; these three as in ImageNet-C (Hendrycks and Dietterich, 2019). Cut-out: the share of the
-#: image under one square (after DeVries and Taylor, 2017; the shares are chosen here).
-LEVELS: dict[Kind, tuple[float, ...]] = {
-    "noise": (0.08, 0.12, 0.18, 0.26, 0.38),
-    "blur": (1.0, 2.0, 3.0, 4.0, 6.0),
-    "jpeg": (25, 18, 15, 10, 7),
-    "cutout": (0.05, 0.1, 0.2, 0.3, 0.4),
-}
-LABELS: dict[Kind, str] = {"noise": "Gaussian noise", "blur": "Gaussian blur", "jpeg": "JPEG", "cutout": "cut-out"}
+from mdc.plan.config.kind import Kind
+from mdc.plan.config.types import Positive
 
 
-class Distortion(Strict):
-    """One kind at one strength, 1 the weakest."""
+class Distortion(Kind):
+    """One kind at one ``strength``, 1 the weakest. Its module has ``distort(image, distortion, key, seed)``: an RGB image of the
+    same size, the same for every captioner."""
 
-    kind: Kind
-    strength: Annotated[int, Field(ge=1, le=STRENGTHS)]
+    kind: str
+    strength: Positive
 
-    def at_level(self) -> "AtLevel":
-        """As a job has it: with its level in :data:`LEVELS`."""
-        return AtLevel(kind=self.kind, strength=self.strength, level=LEVELS[self.kind][self.strength - 1])
+    @classmethod
+    @abstractmethod
+    def at_all_strengths(cls, kind: str) -> list[Self]:
+        """A kind at each strength, the weakest first."""
 
-
-class AtLevel(Distortion):
-    """The same, with its ``level``, in the unit of its kind (:data:`LEVELS`)."""
-
-    level: float
+    @property
+    @abstractmethod
+    def in_words(self) -> str:
+        """Its kind."""

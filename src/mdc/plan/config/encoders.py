@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from typing import Any, Literal
 
-from mdc.plan.config.backbones import Backbone, TrainedBackbone
+from mdc.plan.config.backbones import Backbone
 from mdc.plan.config.kind import Kind
 from mdc.plan.config.references import BackboneName, MethodName, TrainedOn
 from mdc.plan.config.score import OpenClipModel
@@ -96,14 +96,6 @@ class RunTower(MadeEncoder):
         if not isinstance(backbone, Backbone):
             return None
         return backbone.image_size, backbone.patch_size, backbone.width
-
-
-class RunBehind(Behind):
-    """A run. ``contrastive``: whether its feature is [CLS]."""
-
-    kind: Literal["run"]
-    backbone: TrainedBackbone
-    contrastive: bool
 
 
 #: the core's kinds

@@ -1,4 +1,4 @@
-"""Things of which there are several kinds: frozen encoders, sources of data, heads of probes.
+"""Things of which there are several kinds: encoders, sources of data, heads of probes.
 
 A kind is a class of parameters that names its module. The core's are in this package; an extension's are in its ``kinds.py``,
 which imports no torch. As of :mod:`mdc.plan.config.method`, no fingerprint covers these classes: jobs hold their values, and the
@@ -17,17 +17,22 @@ from mdc.plan.config.types import Strict
 from mdc.plan.parts import EXTENDING
 
 
-class Kind(Strict):
-    """One kind, which its key ``kind`` names. ``module``: what its jobs load by name."""
+class Loaded(Strict):
+    """Parameters of what a module computes. ``module``: what jobs load by name."""
 
     module: ClassVar[str]
-    if TYPE_CHECKING:
-        kind: str
 
     @classmethod
     def load(cls) -> Any:
         """Its module, imported now."""
         return import_module(cls.module)
+
+
+class Kind(Loaded):
+    """One kind, which its key ``kind`` names."""
+
+    if TYPE_CHECKING:
+        kind: str
 
 
 K = TypeVar("K", bound=Strict)
@@ -44,10 +49,14 @@ def _extending() -> tuple[Any, ...]:
     return tuple(map(import_module, EXTENDING["kinds"]))
 
 
+def of_extensions(base: type[K]) -> list[type[K]]:
+    """The classes of extensions below ``base``."""
+    return [one for module in _extending() for one in module.KINDS if issubclass(one, base)]
+
+
 def kinds(base: type[K], *own: type[K]) -> dict[str, type[K]]:
     """The core's ``own`` classes and those of extensions below ``base``, by name."""
-    more = [one for module in _extending() for one in module.KINDS if issubclass(one, base)]
-    return {name: one for one in (*own, *more) for name in names(one)}
+    return {name: one for one in (*own, *of_extensions(base)) for name in names(one)}
 
 
 def sections() -> dict[str, Any]:

@@ -1,19 +1,64 @@
-"""Every kind of source, encoder and head, of the core and of extensions, by its name; and the types of their entries."""
+"""Every kind of source, encoder, head, distortion and backbone, of the core and of extensions; and the types of their entries."""
 
-from typing import TYPE_CHECKING
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Discriminator, Tag
 
 from mdc.plan.config import choice_sources, encoders, heads, sources
+from mdc.plan.config.backbones import Backbone, FrozenBackbone, FrozenEncoderBackbone
 from mdc.plan.config.choice_sources import ChoiceSource
-from mdc.plan.config.encoders import Behind, Encoder, RunBehind
+from mdc.plan.config.distortion import Distortion
+from mdc.plan.config.encoders import Behind, Encoder
 from mdc.plan.config.heads import Head
-from mdc.plan.config.kind import kinds, union
+from mdc.plan.config.kind import kinds, of_extensions, union
 from mdc.plan.config.sources import CorpusSource, ProbeSource
+from mdc.plan.config.types import Strict
 
 CORPORA = kinds(CorpusSource, *sources.CORPORA)
 PROBES = kinds(ProbeSource, *sources.PROBES)
 CHOICES = kinds(ChoiceSource, *choice_sources.CHOICES)
 ENCODERS = kinds(Encoder, *encoders.ENCODERS)
 HEADS = kinds(Head, *heads.HEADS)  # type: ignore[type-abstract]
+DISTORTIONS = kinds(Distortion)  # type: ignore[type-abstract]
+#: with a trained encoder
+BACKBONES: tuple[type[Backbone], ...] = (Backbone, *of_extensions(Backbone))
+
+
+def _by_own_keys(*classes: type[Strict]) -> Any:
+    """The type of a backbone of any of the ``classes``, by the keys that a vision transformer does not have, so that an error is
+    reported for the right class."""
+    own = {one.__name__: set(one.model_fields) - set(Backbone.model_fields) for one in classes}
+
+    def which(value: Any) -> str:
+        if isinstance(value, Strict):
+            return type(value).__name__
+        there = value.keys() if isinstance(value, dict) else ()
+        return next((name for name, keys in own.items() if keys.intersection(there)), Backbone.__name__)
+
+    return Annotated[reduce(or_, (Annotated[one, Tag(one.__name__)] for one in classes)), Discriminator(which)]
+
+
+# as a scale has a backbone, as a run's job has it, and one whose encoder is trained
+if TYPE_CHECKING:
+    AnyBackbone = Backbone | FrozenBackbone
+    JobBackbone = Backbone | FrozenEncoderBackbone
+    TrainedBackbone = Backbone
+else:
+    AnyBackbone = _by_own_keys(*BACKBONES, FrozenBackbone)
+    JobBackbone = _by_own_keys(*BACKBONES, FrozenEncoderBackbone)
+    TrainedBackbone = _by_own_keys(*BACKBONES)
+
+
+class RunBehind(Behind):
+    """A run. ``contrastive``: whether its feature is [CLS]. It is here for the type of its backbone."""
+
+    kind: Literal["run"]
+    backbone: TrainedBackbone
+    contrastive: bool
+
+
 _BEHIND = kinds(Behind, RunBehind)
 
 if TYPE_CHECKING:
@@ -23,6 +68,8 @@ if TYPE_CHECKING:
     AnyEncoder = Encoder
     AnyHead = Head
     AnyBehind = Behind
+    AnyDistortion = Distortion
 else:
     AnyCorpus, AnyProbe, AnyChoice = map(union, (CORPORA, PROBES, CHOICES))
     AnyEncoder, AnyHead, AnyBehind = map(union, (ENCODERS, HEADS, _BEHIND))
+    AnyDistortion = union(DISTORTIONS) if DISTORTIONS else Distortion

@@ -11,8 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from mdc.plan.config.backbones import AnyBackbone, FrozenBackbone
+from mdc.plan.config.backbones import FrozenBackbone
 from mdc.plan.config.decoding import Beam, Decoding, Unmasking
+from mdc.plan.config.kinds import AnyBackbone
 from mdc.plan.config.types import Positive, Strict
 
 #: a colour, and matplotlib's letter of a marker

@@ -1,14 +1,15 @@
 """Captioning systems of a scale, and their expansion: sweeps, distorted images, mismatched-image controls."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, WithJsonSchema, model_validator
 
-from mdc.plan.config.distortion import LABELS, STRENGTHS, Distortion, Kind
+from mdc.plan.config.distortion import Distortion
+from mdc.plan.config.kinds import DISTORTIONS, AnyDistortion
 from mdc.plan.config.methods import AnyDecoding, SweptDecoding
 from mdc.plan.config.references import MethodName
-from mdc.plan.config.types import Name, Strict, Unique
+from mdc.plan.config.types import Name, Strict, Unique, check_reference
 
 
 class _System(Strict):
@@ -32,13 +33,13 @@ class CaptionSystem(_System):
 
     decode: AnyDecoding
     images: Literal["own", "other"] = "own"
-    distortion: Distortion | None = None
+    distortion: AnyDistortion | None = None
 
     def policy(self) -> dict[str, Any]:
         """Its policy in a job of captions (:class:`mdc.plan.jobs.model.Policy`)."""
         policy = self.model_dump(mode="json", include={"decode", "images"})
         if self.distortion is not None:
-            policy["distortion"] = self.distortion.at_level().model_dump(mode="json")
+            policy["distortion"] = self.distortion.model_dump(mode="json")
         return policy
 
 
@@ -52,13 +53,19 @@ class SystemEntry(_System):
     """
 
     decode: SweptDecoding
-    distorted: Unique[Kind] = Field(default_factory=list)
+    distorted: Unique[Annotated[str, WithJsonSchema({"enum": list(DISTORTIONS)})]] = Field(default_factory=list)
     mismatched: bool | list[float] = False
 
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        for kind in self.distorted:
+            check_reference("distorted", kind, DISTORTIONS, "distortion")
+        return self
 
-def distorted(system: str, kind: str, strength: int) -> str:
+
+def distorted(system: str, distortion: Distortion) -> str:
     """The key of a system with distorted input images."""
-    return f"{system}_{kind}_{strength}"
+    return f"{system}_{distortion.kind}_{distortion.strength}"
 
 
 def mismatched_key(system: str) -> str:
@@ -86,11 +93,11 @@ def expand(entries: Mapping[str, SystemEntry]) -> Systems:
         for name, value, system in swept:
             _add(plain, name, system, key)
             for kind in entry.distorted:
-                for strength in range(1, STRENGTHS + 1):
-                    more = {"label": f"{system.label} · {LABELS[kind]} {strength}", "ranked": False}
-                    more |= {"distortion": Distortion(kind=kind, strength=strength)}
-                    _add(plain, distorted(name, kind, strength), system.model_copy(update=more), key)
-                    captioning[key].append(distorted(name, kind, strength))
+                for distortion in DISTORTIONS[kind].at_all_strengths(kind):
+                    label = f"{system.label} · {distortion.in_words} {distortion.strength}"
+                    more = {"label": label, "ranked": False, "distortion": distortion}
+                    _add(plain, distorted(name, distortion), system.model_copy(update=more), key)
+                    captioning[key].append(distorted(name, distortion))
             if entry.mismatched is True or (entry.mismatched and value in entry.mismatched):
                 control = system.model_copy(update={"label": f"{system.label} · mismatched image", "images": "other"})
                 _add(controls, mismatched_key(name), control, key)

@@ -91,6 +91,7 @@ def captions(plan: Context, request: Request) -> CaptionsJob:
         modules = encoder_jobs.modules(plan, trained, "generate")
         systems = {key: section.systems[key] for key in request.systems}
         policies = {key: system.policy() for key, system in systems.items()}
+        modules += [one.distortion.module for one in systems.values() if one.distortion is not None]
         if section.guide is not None and any(system.decode.is_guided for system in systems.values()):
             more["guide"], read, loaded = _clip(plan, section.guide, request.dataset)
             inputs, modules = inputs + read, modules + loaded

@@ -7,7 +7,8 @@ from typing import Any
 
 from mdc.plan import parts
 from mdc.plan.config.backbones import Backbone, FrozenBackbone, FrozenEncoderBackbone, FrozenTokens
-from mdc.plan.config.encoders import Behind, MadeEncoder, RunBehind, RunTower
+from mdc.plan.config.encoders import Behind, Encoder, MadeEncoder, RunTower
+from mdc.plan.config.kinds import RunBehind
 from mdc.plan.jobs.context import Context, once
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.model import EncodedJob, EncoderJob, PretrainJob
@@ -60,7 +61,7 @@ def encoder(plan: Context, name: str) -> EncoderJob:
         EncoderJob,
         f"encoders/{name}",
         [behind.job] if behind is not None else [],
-        [entry.module],
+        tower_modules(entry, behind),
         name=name,
         entry=entry.but(label=""),
         behind=behind,
@@ -76,7 +77,7 @@ def encoded(plan: Context, name: str, corpus: str) -> EncodedJob:
         EncodedJob,
         f"encoded/{name}/{corpus}",
         [imported.job, f"data/corpora/{corpus}"],
-        [imported.entry.module],
+        tower_modules(imported.entry, imported.behind),
         corpus=corpus,
         encoder=imported.job,
         encoder_config_sha256=imported.sha256,
@@ -106,6 +107,12 @@ def modules(plan: Context, trained: PretrainJob, *abilities: str) -> list[str]:
     """The modules that are loaded by name for the abilities of a run."""
     names = [parts.ABILITIES[ability] for ability in abilities if ability in parts.ABILITIES]
     names += [trained.method.abilities[ability] for ability in ("train", *abilities)]
-    for encoder in behind(trained):
-        names.append(plan.scale.encoders[encoder.removeprefix("encoders/")].module)
-    return names
+    for name in behind(trained):
+        imported = encoder(plan, name.removeprefix("encoders/"))
+        names += tower_modules(imported.entry, imported.behind)
+    return [*names, *trained.backbone.module_names]
+
+
+def tower_modules(entry: Encoder, behind: Behind | None) -> list[str]:
+    """The modules that are loaded by name to encode by a frozen encoder, which may be a run's."""
+    return [entry.module, *([behind.backbone.module] if isinstance(behind, RunBehind) else [])]

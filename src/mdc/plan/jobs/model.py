@@ -4,15 +4,24 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from mdc.plan.config.backbones import FrozenTokens, JobBackbone, TrainedBackbone
+from mdc.plan.config.backbones import FrozenTokens
 from mdc.plan.config.captions import OpenClip
 from mdc.plan.config.data import ClassCaptions, Dataset
 from mdc.plan.config.decoding import Captioning
-from mdc.plan.config.distortion import AtLevel
 from mdc.plan.config.encoders import Encode
 from mdc.plan.config.heads import Features, Probe
 from mdc.plan.config.judge import ByClipScore, ByEndpoint
-from mdc.plan.config.kinds import AnyBehind, AnyChoice, AnyCorpus, AnyEncoder, AnyHead, AnyProbe
+from mdc.plan.config.kinds import (
+    AnyBehind,
+    AnyChoice,
+    AnyCorpus,
+    AnyDistortion,
+    AnyEncoder,
+    AnyHead,
+    AnyProbe,
+    JobBackbone,
+    TrainedBackbone,
+)
 from mdc.plan.config.methods import AnyDecoding, AnyMethod
 from mdc.plan.config.params import ProtocolData, ProtocolPretrain, ProtocolProbe
 from mdc.plan.config.pretrain import Recipe
@@ -234,7 +243,7 @@ class Policy(Strict):
 
     decode: AnyDecoding
     images: Literal["own", "other"]
-    distortion: AtLevel | None = None
+    distortion: AnyDistortion | None = None
 
 
 class CocaModel(Strict):

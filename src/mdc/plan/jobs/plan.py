@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from mdc.plan import parts
-from mdc.plan.config.backbones import Backbone, FrozenBackbone, FrozenEncoderBackbone, ResNet
+from mdc.plan.config.backbones import Backbone, FrozenBackbone, FrozenEncoderBackbone, visual_contexts
 from mdc.plan.config.heads import LINEAR, Features, Probe
 from mdc.plan.config.layers import scale_file
 from mdc.plan.config.sources import ScenesCorpus
@@ -120,7 +120,7 @@ class Plan(Context):
                 )
             seen[key] = run
 
-    def _backbone(self, name: str) -> Backbone | ResNet | FrozenEncoderBackbone:
+    def _backbone(self, name: str) -> Backbone | FrozenEncoderBackbone:
         """A backbone as jobs have it: without its label, and with the shape of a frozen encoder's tokens."""
         backbone = self.scale.training.backbones[name]
         if not isinstance(backbone, FrozenBackbone):
@@ -182,8 +182,8 @@ class Plan(Context):
         )
 
     def _check_fits(self, run: Run) -> None:
-        """UserError for a run whose method does not fit its backbone, whose decoder needs the objects of images that are not
-        rendered scenes, or that has too few pairs for a batch."""
+        """UserError for a run whose method does not fit its backbone, whose decoder cannot read its corpus's images, or that has
+        too few pairs for a batch."""
         backbone, corpus = self.scale.training.backbones[run.backbone], self.corpus_of(run)
         method, where = self.params.methods[run.method], f"{self.file}: run {run.id}:"
         source, batch = self.scale.data.corpora[corpus].source, self.recipe(run).batch_size
@@ -195,11 +195,11 @@ class Plan(Context):
             raise UserError(f"{where} {problem}")
         if not isinstance(backbone, Backbone):
             return
-        if backbone.visual_context == "objects" and self.scale.data.corpora[corpus].source.kind != "scenes":
+        allowed = [name for name, one in visual_contexts().items() if not one.corpora or source.kind in one.corpora]
+        if backbone.visual_context not in allowed:
             raise UserError(
-                f"{where} pretrain.backbones.{run.backbone}.visual_context = objects: "
-                "objects are found in rendered scenes alone, and the "
-                f"corpus {corpus} has none; allowed here: patches, mean, cls, grid_2, grid_3"
+                f"{where} pretrain.backbones.{run.backbone}.visual_context = {backbone.visual_context}: cannot read a corpus "
+                f"of kind {source.kind} ({corpus}); allowed here: {', '.join(allowed)}"
             )
 
     @once
@@ -207,7 +207,7 @@ class Plan(Context):
         self._check_fits(run)
         frozen = encoder_jobs.frozen_of(self, run)
         corpus, vocabulary = self.corpus_of(run), self.scale.vocabulary_of(run.corpus)
-        method, protocol = self.method(run), self.params.protocol
+        method, backbone, protocol = self.method(run), self._backbone(run.backbone), self.params.protocol
         return self.make(
             PretrainJob,
             f"runs/{run.id}",
@@ -218,13 +218,13 @@ class Plan(Context):
                 *([encoder_jobs.encoded(self, frozen.frozen, corpus).job] if frozen else []),
                 *method.needed(self, corpus, self.scale.training.backbones[run.backbone]),
             ],
-            [method.abilities["train"]],
+            [method.abilities["train"], *backbone.module_names],
             corpus=corpus,
             vocabulary=vocabulary,
             backbone_name=run.backbone,
             method_name=run.method,
             seed=run.seed,
-            backbone=self._backbone(run.backbone),
+            backbone=backbone,
             method=method,
             recipe=self.recipe(run),
             protocol=Protocol(data=protocol.data, pretrain=protocol.pretrain),
@@ -258,11 +258,13 @@ class Plan(Context):
         if isinstance(encoder, Snapshot):
             return {**self._own(encoder.run), "snapshot": encoder.share}
         trained = self.pretrain(encoder) if isinstance(encoder, Run) else None
+        backbone = self._backbone(encoder.backbone)
+        assert isinstance(backbone, Backbone)  # others train no encoder
         return {
             "behind": [trained.job] if trained else [],
-            "modules": [],
+            "modules": [backbone.module],
             "backbone_name": encoder.backbone,
-            "backbone": self._backbone(encoder.backbone),
+            "backbone": backbone,
             "seed": encoder.seed,
             "pooling": self.params.methods[encoder.method].pooling if isinstance(encoder, Run) else encoder.pooling,
             "run": trained.job if trained else None,
@@ -274,7 +276,7 @@ class Plan(Context):
         imported = encoder_jobs.encoder(self, encoder.name)
         return {
             "behind": [imported.job],
-            "modules": [imported.entry.module],
+            "modules": encoder_jobs.tower_modules(imported.entry, imported.behind),
             "backbone_name": encoder.name,
             "backbone": encoder_jobs.tokens(self, encoder.name),
             "seed": 0,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
+from mdc.extensions.blog.kinds import Corruption, Distorted
 from mdc.plan.config.captions import Captions, Claimed, OfCaptions
-from mdc.plan.config.distortion import LABELS, STRENGTHS, Kind
 from mdc.plan.config.systems import distorted, mismatched_key
 from mdc.plan.config.types import MOST_CLAIMS, Name, Names, Pairs, Side, SomeUnique, Unique, check_reference, unknown
 from mdc.plan.jobs.shown import ArtefactJob, Labelled
@@ -53,20 +53,25 @@ class Block(OfCaptions):
 
     dataset: Name
     systems: Names
-    kinds: SomeUnique[Kind]
+    kinds: SomeUnique[Distorted]
     primary: Pairs[Side] = Field(default_factory=list)
-    primary_kinds: Unique[Kind] | None = None
+    primary_kinds: Unique[Distorted] | None = None
     primary_metric: Claimed = "CIDEr"
 
     @property
-    def claimed(self) -> list[Kind]:
+    def claimed(self) -> list[Distorted]:
         """The kinds of distortion that are claimed."""
         return self.kinds if self.primary_kinds is None else self.primary_kinds
+
+    @staticmethod
+    def worse(system: str, kind: Distorted) -> list[str]:
+        """The keys of a system under one kind of distortion, the weakest first."""
+        return [distorted(system, distortion) for distortion in Corruption.at_all_strengths(kind)]
 
     def shown(self, captions: Captions) -> Iterator[tuple[str, str]]:
         for key in self.systems:
             yield self.dataset, key
-            yield from ((self.dataset, worse) for kind in self.kinds for worse in _worse(key, kind))
+            yield from ((self.dataset, worse) for kind in self.kinds for worse in self.worse(key, kind))
             if mismatched_key(key) in captions.systems:
                 yield self.dataset, mismatched_key(key)
 
@@ -74,7 +79,7 @@ class Block(OfCaptions):
         systems = params.captions.systems
         yield from unknown(f"{where}.primary", [*chain(*self.primary)], self.systems, "system of this figure (systems)")
         for key, kind in product(self.systems, self.kinds):
-            if key in systems and not systems.keys() >= {*_worse(key, kind)}:
+            if key in systems and not systems.keys() >= {*self.worse(key, kind)}:
                 yield f"{where}.kinds: {key} is shown none with {kind}; give captions.systems.{key} distorted: [{kind}]"
         for key in dict.fromkeys(chain(*self.primary)):
             if key in systems and mismatched_key(key) not in systems:
@@ -93,11 +98,6 @@ class Block(OfCaptions):
                 f"{MOST_CLAIMS}; name fewer pairs, or the kinds that are claimed (primary_kinds: [{self.kinds[0]}])"
             )
         return self
-
-
-def _worse(system: str, kind: Kind) -> list[str]:
-    """The keys of a system under one kind of distortion, the weakest first."""
-    return [distorted(system, kind, strength) for strength in range(1, STRENGTHS + 1)]
 
 
 class Worsening(Labelled):
@@ -129,10 +129,10 @@ def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
             "key": key,
             "label": caption_rows.label_of(section.systems[key], lengths),
             "kind": kind,
-            "kind_label": LABELS[kind],
+            "kind_label": Corruption.at_all_strengths(kind)[0].in_words,
             "method": section.systems[key].method,
             "backbone": section.backbone_of(block.dataset, key),
-            "systems": [place + key, *(place + worse for worse in _worse(key, kind))],
+            "systems": [place + key, *(place + worse for worse in block.worse(key, kind))],
             "control": place + mismatched_key(key) if mismatched_key(key) in section.systems else None,
         }
         for kind in block.kinds

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Literal
 
-from mdc.plan.config.backbones import AnyBackbone
+from mdc.plan.config.kinds import AnyBackbone
 from mdc.plan.config.method import Method
 
 

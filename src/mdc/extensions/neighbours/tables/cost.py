@@ -72,7 +72,7 @@ def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
     for run in plan.runs_of(block):
         job = plan.pretrain(run)
         jobs |= {job.job: job, f"data/corpora/{job.corpus}": None, f"data/vocabularies/{job.vocabulary}": None}
-        modules[job.method.abilities["train"]] = None
+        modules |= dict.fromkeys([job.method.abilities["train"], *job.backbone.module_names])
         by_system.setdefault(run.system, []).append(run)
     systems = [
         System(

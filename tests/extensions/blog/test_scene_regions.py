@@ -7,7 +7,7 @@ from mdc.data.scenes.drawing import GREYS, SHADES, TINT, draw_scene
 from mdc.data.scenes.render import CONTRAST, RGB, SHADE_STEP, render
 from mdc.data.scenes.shapes import outline
 from mdc.data.scenes.world import UNITS, Scene
-from mdc.models.visual_context import BRIGHT, object_boxes
+from mdc.extensions.blog.regions import BRIGHT, object_boxes
 
 SIDE = 48
 

@@ -9,13 +9,13 @@ import io
 import numpy as np
 from PIL import Image, ImageFilter
 
-from mdc.plan.config.distortion import AtLevel
+from mdc.extensions.blog.kinds import Corruption
 
 _FULL = 224  # the shorter side in pixels to which the level of blur refers
 _GREY = 128
 
 
-def distort(image: Image.Image, distortion: AtLevel, key: str, seed: int) -> Image.Image:
+def distort(image: Image.Image, distortion: Corruption, key: str, seed: int) -> Image.Image:
     """A distorted RGB image of the same size. The noise depends only on its name ``key`` and the ``seed``."""
     match distortion.kind:
         case "noise":
@@ -28,7 +28,7 @@ def distort(image: Image.Image, distortion: AtLevel, key: str, seed: int) -> Ima
             return _cutout(image, distortion.level, _generator(distortion, key, seed))
 
 
-def _generator(distortion: AtLevel, key: str, seed: int) -> np.random.Generator:
+def _generator(distortion: Corruption, key: str, seed: int) -> np.random.Generator:
     """One stream per image and kind: a stronger noise is the same noise, scaled."""
     name = hashlib.blake2b(f"{distortion.kind}\0{key}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return np.random.default_rng([seed, int.from_bytes(name)])

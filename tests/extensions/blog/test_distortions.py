@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 from scipy.ndimage import gaussian_filter
 
-from mdc.evaluation.distortions import distort
-from mdc.plan.config.distortion import LEVELS, Distortion
+from mdc.extensions.blog.distortions import distort
+from mdc.extensions.blog.kinds import LEVELS, Corruption
 
 
 def picture(width: int = 90, height: int = 60) -> Image.Image:
@@ -19,7 +19,7 @@ def picture(width: int = 90, height: int = 60) -> Image.Image:
 
 
 def done(kind: Any, strength: int, key: str = "a", seed: int = 0, image: Image.Image | None = None) -> np.ndarray:
-    found = distort(image or picture(), Distortion(kind=kind, strength=strength).at_level(), key, seed)
+    found = distort(image or picture(), Corruption.at_all_strengths(kind)[strength - 1], key, seed)
     assert found.mode == "RGB" and found.size == (image or picture()).size
     return np.asarray(found)
 
