@@ -13,6 +13,7 @@ from mdc.plan.config.backbones import Backbone, VisualContext
 from mdc.plan.config.distortion import Distortion
 from mdc.plan.config.kind import names
 from mdc.plan.config.yaml_core import dump_yaml, read_yaml
+from mdc.plan.parts import METHODS
 
 EXTENSIONS = sorted(path.parent.name for path in (ROOT / "src/mdc/extensions").glob("*/params.yaml"))
 _GONE = object()
@@ -48,6 +49,8 @@ def without(values: dict[str, Any], extension: str) -> dict[str, Any]:
     for name, one in _at(values, "pretrain.backbones"):
         if keys & one.keys() or one.get("visual_context") in contexts or one.get("frozen") in gone:
             gone.add(name)
+    folders = [folder for folder in METHODS.values() if folder.startswith(f"mdc.extensions.{extension}.")]
+    gone |= {kind for folder in folders for kind in import_module(f"{folder}.method").METHOD.decodings}
     gone |= {key for key, one in _at(values, "captions.systems") if gone & {one.get("method"), one.get("backbone")}}
     found = _kept(values, gone)
     assert isinstance(found, dict)

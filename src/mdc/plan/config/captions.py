@@ -112,8 +112,8 @@ class Captions(Captioning):
 
     ``finetunings``: of the runs that caption. ``backbone``: of the runs, if no dataset or system names another; by default the
     scale's first. ``coca``: external models. ``usual``: values of each kind of decoding, where a system names none.
-    ``clip_score``: the model of CLIPScore. ``guide``: the CLIP of guided systems; it must be another model than CLIPScore's, which would
-    otherwise reward its own choices. ``seed``: of the mismatched images.
+    ``clip_score``: the model of CLIPScore. ``guide``: the CLIP of guided systems; it must be another model than CLIPScore's,
+    which would otherwise reward its own choices. ``seed``: of the mismatched images.
     """
 
     datasets: Annotated[dict[Name, CaptionedImages], Field(min_length=1)]
