@@ -194,11 +194,9 @@ def test_a_run_of_ours_frozen_is_its_encoder(tmp_path: Path, contrastive: bool) 
     holder.encoder = encoder
     save_weights(tmp_path / "checkpoint.safetensors", holder, {"format": WEIGHTS_FORMAT})
     entry = {"kind": "run", "corpus": "alt", "backbone": "toy", "method": "mdc"}
-    one = job(
-        {**entry, "image_size": 16, "tokens": 4, "width": 32},
-        backbone=BACKBONE.model_dump(mode="json"),
-        contrastive=contrastive,
-    )
+    behind = {"kind": "run", "job": "runs/alt/toy/mdc/s0", "config_sha256": "0" * 64, "file": "checkpoint.safetensors"}
+    behind |= {"backbone": BACKBONE.model_dump(mode="json"), "contrastive": contrastive}
+    one = job({**entry, "image_size": 16, "tokens": 4, "width": 32}, behind=behind)
     feature, tokens = looked(fetched(one, tmp_path, tmp_path / "checkpoint.safetensors"), pictures(16))
     with torch.no_grad():
         cls, patches = encoder.eval()(normalise(pictures(16)))
