@@ -188,11 +188,27 @@ class Results:
         margins = {self.job.statistics.margins.get(self.metric[column]) for column in self.parts(measure)}
         return margins.pop() if len(margins) == 1 else None
 
+    def on_floor(self, measure: str, *sides: Sequence[str]) -> bool:
+        """Whether no side of a claim is above its control: none of its systems that have one. A side without controls is above;
+        so is nothing that is compared with its control itself."""
+        if len(sides) == 2 and any(self.systems[key].control in sides[1] for key in sides[0]):
+            return False
+        return all(self._above_control(side, measure) is False for side in sides)
+
+    def _above_control(self, systems: Sequence[str], measure: str) -> bool | None:
+        """Whether the interval of some system's gain over its control lies above 0; None if none has a control."""
+        pairs = [(key, control) for key in systems if (control := self.systems[key].control) is not None]
+        lows = [self.differences[pair, measure].low for pair in pairs]
+        return any(low is not None and low > 0 for low in lows) if pairs else None
+
     def _decisions(self) -> dict[tuple[Pair, str], Decision]:
         """The decisions on the primary contrasts, by pair as shown."""
         statistics, measure = self.job.statistics, self.primary_measure
         claims = [
-            claim(self.difference(pair, measure), self.margin(pair, measure), statistics.level)
+            replace(
+                claim(self.difference(pair, measure), self.margin(pair, measure), statistics.level),
+                on_floor=self.on_floor(measure, *([key] for key in pair)),
+            )
             for pair in self.claimed.values()
         ]
         keys = [(pair, measure) for pair in self.claimed]

@@ -123,6 +123,7 @@ def claims(statistics: Statistics) -> tuple[str, ...]:
         f"Direction: supported (as predicted) or reversed where p is below {1 - statistics.level:.2g}, else inconclusive, with "
         f"the minimum detectable effect at {percent(statistics.power)} power. In brackets what it is about: these checkpoints, "
         "the methods (three seeds or more), or other random splits of the same images.",
+        "Below control: neither side is significantly above its control, so nothing is decided; it counts in the correction.",
         "Size: larger or equivalent where the absolute difference is significantly above or below the margin, else undecided.",
         "p is corrected with Holm's method for the claims of a table, an interval is not."
         if statistics.order == "holm"

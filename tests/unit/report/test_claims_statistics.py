@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -70,6 +71,37 @@ def test_directions_and_sizes_are_corrected_within_their_own_families() -> None:
     assert decide([small])[0].size == "equivalent" and decide([small] * 4)[0].size == "undecided"
     assert decide([sure, near], level=0.99)[1].direction == "inconclusive"
     assert decide([]) == []
+
+
+def test_a_claim_on_the_floor_has_no_verdict_and_counts_in_the_correction() -> None:
+    near, low = about(3, 1.38), replace(about(9, 1), on_floor=True)
+    found = decide([near, low])
+    assert [told(one) for one in found] == [("inconclusive", "undecided"), ("below control", "undecided")]
+    assert [one.p_holm for one in found] == pytest.approx([2 * (decide([near])[0].p or 0), 1.0])
+    assert found[1].p == found[1].p_size == 1.0 and found[1].detectable is None
+    assert told(decide([replace(about(9, 1, None), on_floor=True)])[0]) == ("below control", "")
+    assert [told(one)[0] for one in decide([low, about(9, 1)], order="fixed")] == ["below control", "not tested"]
+    few = Claim(replace(difference(9, 1, groups=10), p=None), on_floor=True)
+    assert [one.direction for one in decide([near, few])] == ["supported", "too few groups"], "known before the results"
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 15])
+@pytest.mark.parametrize("gain", [0.0, 0.5, 1.0])
+def test_a_gate_that_counts_keeps_its_promise(seeds: int, gain: float) -> None:
+    """Tables of six true null hypotheses between systems ``gain`` standard deviations of a seed above a control that they share.
+    Left out of the correction, those on the floor bring more false verdicts."""
+    source, tables = np.random.default_rng(5), 4000
+    first, second, control = (source.normal(size=(tables, 6, seeds)) for _ in range(3))
+
+    def ratio(apart: np.ndarray) -> np.ndarray:
+        return np.asarray(apart.mean(axis=-1) / (apart.std(axis=-1, ddof=1) / seeds**0.5))
+
+    least, student = stats.t(seeds - 1).ppf(0.975), stats.t(seeds - 1)
+    floor = (ratio(first + gain - control) <= least) & (ratio(second + gain - control) <= least)
+    p = 2 * student.sf(np.abs(ratio(first - second)))
+    counted = sum((holm(row) < 0.05).any() for row in np.where(floor, 1.0, p)) / tables
+    left_out = sum((holm(row[~low]) < 0.05).any() for row, low in zip(p, floor, strict=True)) / tables
+    assert counted < 0.06 and counted <= left_out
 
 
 def test_in_a_fixed_order_claims_are_tested_until_the_first_that_is_not_supported() -> None:

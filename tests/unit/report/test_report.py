@@ -291,6 +291,33 @@ def test_a_refuted_claim_is_reversed_in_every_file(tmp_path: Path) -> None:
     assert "| reversed (checkpoints) |" in (out / "table1.md").read_text(encoding="utf-8")
 
 
+def test_a_claim_between_encoders_that_learnt_nothing_is_below_control(tmp_path: Path) -> None:
+    """Also where one is worse than the other; but not where one of the two is above its untrained self."""
+    told, out = {}, {}
+    for skill in (0.4, 0.9):  # of mdc; the untrained encoder's is 0.4
+        made = ProbingWorld(
+            ONE_CORPUS,
+            lambda corpus, method, probe, seed, skill=skill: {"mdc": skill, "untrained": 0.4, "clip": 0.35}.get(
+                method, 0.1
+            ),
+            n=400,
+            backbones=ONE,
+            cls=("clip",),
+            contrasts=(("mdc", "arc"), ("clip", "arc")),
+            labels=LABELS,
+        )
+        out[skill] = made.make(tmp_path / str(skill))
+        lines = read_rows(out[skill] / "table1_contrasts.csv")
+        told[skill] = {(x["method"], x["second_method"]): x for x in lines if x["primary"] == "True"}
+    low = told[0.4]["MDC", "ARC"]
+    assert (
+        low["direction"] == "below control" and float(low["p"]) == float(low["p_holm"]) == 1 and float(low["low"]) > 0
+    )
+    assert low["size"] == "undecided" and told[0.9]["CLIP", "ARC"]["direction"] == "below control"
+    assert told[0.9]["MDC", "ARC"]["direction"] == "supported"
+    assert "| below control (checkpoints) |" in (out[0.4] / "table1.md").read_text(encoding="utf-8")
+
+
 def test_level_bounds_and_power_are_the_jobs(built: tuple[ProbingWorld, Table, Path], tmp_path: Path) -> None:
     given = {"level": 0.9, "margins": {"top-1": 3.5}, "power": 0.7, "bootstrap": 300}
     wide, narrow = built[2], world(statistics=given, backbones=ONE).make(tmp_path)

@@ -12,7 +12,14 @@ from mdc.report.statistics.estimate import LEVEL, NOT_COMPARED, POWER, Estimate,
 from mdc.report.statistics.replicates import Replicates
 
 Direction = Literal[
-    "supported", "reversed", "inconclusive", "too few groups", "no variation", "not tested", "not compared"
+    "supported",
+    "reversed",
+    "inconclusive",
+    "below control",
+    "too few groups",
+    "no variation",
+    "not tested",
+    "not compared",
 ]
 Size = Literal["", "equivalent", "larger", "undecided", "not tested"]
 Order = Literal["holm", "fixed"]
@@ -24,12 +31,18 @@ CAPTION_MARGIN = 0.1
 @dataclass(frozen=True)
 class Claim:
     """That a difference is above 0. ``margin``: in its unit; None if there is none, and so no size. ``above``, ``below``: the
-    difference plus and minus the margin."""
+    difference plus and minus the margin. ``on_floor``: neither of its sides is above its control, so that it has no verdict."""
 
     difference: Estimate
     margin: float | None = None
     above: Estimate | None = None
     below: Estimate | None = None
+    on_floor: bool = False
+
+    @property
+    def p(self) -> float | None:
+        """The p of its direction, before correction: 1 on the floor; None without one."""
+        return 1.0 if self.on_floor and not self.difference.few else self.difference.p
 
 
 @dataclass(frozen=True)
@@ -74,17 +87,20 @@ def decide(
     with ``order`` "fixed", each claim is tested without correction, until the first that is not supported, and later
     ones are not tested; a size is decided only if all earlier sizes are.
 
+    A claim on the floor is *below control*: its p is 1, and it counts in the correction. Left out, tables of six true null
+    hypotheses near the floor hold a false verdict in 9 of 100 (five seeds).
+
     *Supported*: p is below 1 - ``level`` and the difference above 0; *reversed*: the same below 0;
     else *inconclusive*. *Equivalent*: the difference is less than the margin (two one-sided tests, each at 1 -
     ``level``); *larger*: it is more (two-sided); else *undecided*."""
     alpha = round(1 - level, 12)  # 1 - 0.95 is a little above 0.05
-    ps = [claim.difference.p for claim in claims]
-    sizes = [None if claim.difference.p is None else _size(claim) for claim in claims]
+    ps = [claim.p for claim in claims]
+    sizes = [None if claim.p is None else _size(claim) for claim in claims]
     corrected, size_corrected = _corrected(ps, order), _corrected([size and size[1] for size in sizes], order)
     family = 1 if order == "fixed" else max(1, sum(p is not None for p in ps))
     decisions: list[Decision] = []
     for claim, size, p, p_size in zip(claims, sizes, corrected, size_corrected, strict=True):
-        known = claim.margin, claim.difference.p
+        known = claim.margin, claim.p
         if order == "fixed" and decisions and decisions[-1].direction != "supported":
             # without a margin there is no size
             decisions.append(Decision("not tested", "not tested" if size else "", *known, p_size=size and size[1]))
@@ -107,6 +123,8 @@ def _corrected(values: Sequence[float | None], order: Order) -> list[float | Non
 
 def _direction(claim: Claim, p: float | None, alpha: float) -> Direction:
     difference = claim.difference
+    if claim.on_floor and p is not None:
+        return "below control"
     if difference is NOT_COMPARED:
         return "not compared"
     if p is None:
@@ -120,6 +138,8 @@ def _direction(claim: Claim, p: float | None, alpha: float) -> Direction:
 def _size(claim: Claim) -> tuple[Size, float] | None:
     """The size that its value suggests, and its p; None without a margin."""
     value, margin, above, below = claim.difference.value, claim.margin, claim.above, claim.below
+    if claim.on_floor and margin is not None:
+        return "undecided", 1.0
     if margin is None or above is None or below is None or above.p is None or below.p is None:
         return None
     if abs(value) < margin:

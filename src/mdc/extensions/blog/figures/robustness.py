@@ -165,8 +165,8 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
 
 def _claims(job: ArtefactJob, results: Captioned) -> list[Contrast]:
     """The share of quality that the first system keeps at the strongest distortion minus that of the second, in points, for each
-    kind; decided for the claimed kinds. A pair is not compared if one of the two is not above its mismatched-image control, or
-    the metric is not available."""
+    kind; decided for the claimed kinds. A pair has no share to compare if the metric is not available, or if one of the two is
+    not above its mismatched-image control; the latter is known from results alone, so the claim counts in the correction."""
     from mdc.report.frame import Side as Shown
     from mdc.report.frame import decided
     from mdc.report.statistics.claims import Claim, claim
@@ -186,7 +186,7 @@ def _claims(job: ArtefactJob, results: Captioned) -> list[Contrast]:
             continue
         if None in known:
             lines.append(results.not_compared("kept", ends, measure, **more))
-            tested = Claim(NOT_COMPARED)
+            tested = Claim(NOT_COMPARED, on_floor=measure in results.columns)
         else:
             first, second = (share for share in known if share is not None)
             lines.append(

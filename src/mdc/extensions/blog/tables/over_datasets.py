@@ -65,15 +65,28 @@ class OverDatasets:
 
     def _claim(self, pair: tuple[str, str], measure: str) -> Claim:
         """Its margin: a tenth of how much the second side is above its control over the splits, if that is above 0."""
-        values, level = self.values(pair, measure), self.results.levels
-        second = [self.results.systems[_on(dataset, pair)[1]] for dataset in self.over["datasets"]]
-        above = [level[s.key, measure].value - level[s.control, measure].value for s in second if s.control is not None]
-        margins = CAPTION_MARGIN * np.array(above)
-        low = self.mean(margins).low if above else None
-        if low is None or low <= 0:
-            return Claim(self.mean(values))
+        values = self.values(pair, measure)
+        gains = [
+            self._gains([_on(dataset, pair)[side] for dataset in self.over["datasets"]], measure) for side in (0, 1)
+        ]
+        lows = [None if gain is None else self.mean(gain).low for gain in gains]
+        on_floor = all(gain is not None for gain in gains) and not any(low is not None and low > 0 for low in lows)
+        second, low = gains[1], lows[1]
+        if second is None or low is None or low <= 0:
+            return Claim(self.mean(values), on_floor=on_floor)
+        margins = CAPTION_MARGIN * second
         ends = self.mean(values + margins), self.mean(values - margins)
-        return Claim(self.mean(values), float(margins.mean()), *ends)
+        return Claim(self.mean(values), float(margins.mean()), *ends, on_floor=on_floor)
+
+    def _gains(self, systems: Sequence[str], measure: str) -> Floats | None:
+        """How much systems are above their controls; None if one has none."""
+        level, controls = self.results.levels, [self.results.systems[key].control for key in systems]
+        gains = [
+            level[key, measure].value - level[control, measure].value
+            for key, control in zip(systems, controls, strict=True)
+            if control is not None
+        ]
+        return np.array(gains) if len(gains) == len(systems) else None
 
     def write(self, path: Path) -> None:
         """Write every pair on every metric as csv, on each dataset and over all of them."""

@@ -122,7 +122,12 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     curves, guidance = zip(*(scales[number.system.key] for number in lines), strict=True)
     write_levels(out / f"{job.artefact}.csv", job, lines, curve=curves, guidance=guidance)
     compared = _claims(job, results)
-    claims = decided(list(compared), [Claim(line.estimate) for line in compared], job.statistics)
+    members = {curve.key: curve.systems for curve in curves_of(job)}
+    floors = [
+        _Y in results.columns and results.on_floor(_Y, *(members[key] for key in pair)) for pair in job.more["between"]
+    ]
+    tested = [Claim(line.estimate, on_floor=floor) for line, floor in zip(compared, floors, strict=True)]
+    claims = decided(list(compared), tested, job.statistics)
     low, high = zip(*compared.values(), strict=True) if compared else ((), ())
     write_contrasts(out / f"{job.artefact}_contrasts.csv", job, claims, cider_from=low, cider_to=high)
     _draw(job, results, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
