@@ -63,6 +63,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         '"""The objective ``opening``',
         '"""Captioned images in one folder',
         '"""What this folder adds',
+        '"""Places are shown',
         '"""One row for each run',
     ):
         where = re.search(r"`src/(mdc/[\w/]+\.py)`:\n\n" + re.escape(f"    {start}"), PAGE)
@@ -70,20 +71,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "src" / where[1]).parent.mkdir(exist_ok=True)
         (folder / "src" / where[1]).write_text(block(start), encoding="utf-8")
     (package / "extensions/mine/__init__.py").write_text('"""Mine."""\n', encoding="utf-8")
-    put(
-        package / "diffusion/sampling.py",
-        "    return Unmasked(tokens, steps, confidences)\n",
-        f"\n\n{block('def leftmost')}",
-    )
-    put(package / "plan/config/decoding.py", "    tokens_per_step: Positive = 1\n", f"    {block('leftmost: bool')}")
-    put(
-        package / "methods/masked/generate.py",
-        "def _policy(policy: Unmasking) -> Policy:\n",
-        textwrap.indent(block("if policy.leftmost:"), "    "),
-    )
-    writing = package / "methods/masked/generate.py"
-    text = writing.read_text(encoding="utf-8")
-    writing.write_text(text.replace("    most_confident,\n", "    leftmost,\n    most_confident,\n"), encoding="utf-8")
+    kinds, listed = package / "extensions/mine/kinds.py", "KINDS = (SidecarCorpus,)"
+    more = f"{block('class LeftToRight')}\n\nKINDS = (SidecarCorpus, LeftToRight)"
+    text = kinds.read_text(encoding="utf-8").replace(listed, more)
+    own = "\nfrom mdc.plan.config.unmasking_order import UnmaskingOrder\n\n\nclass"
+    text = text.replace("\n\n\nclass", own, 1)
+    kinds.write_text(text, encoding="utf-8")
     metrics = package / "evaluation/metrics/each.py"
     put(metrics, "    return caption.seen\n", f"\n\n{block('@each')}")
     put(metrics, '    "words": "words",\n', f"    {block(f'{QUOTED}: {QUOTED}')}")

@@ -29,7 +29,7 @@ def names_of(extension: str) -> set[str]:
     declared = read_yaml(folder / "params.yaml")
     systems = declared.get("shared", {}).get("captions", {}).get("systems", {})
     shown = [read_shown(path) for kind in ("tables", "figures") for path in folder.glob(f"{kind}/*.py")]
-    return {*declared["methods"], *systems, *(name for one in shown if one for name in one["artefacts"])}
+    return {*declared.get("methods", {}), *systems, *(name for one in shown if one for name in one["artefacts"])}
 
 
 def without(values: dict[str, Any], extension: str) -> dict[str, Any]:

@@ -42,7 +42,7 @@ COLUMNS: Columns = {
 class Questions:
     """A choice set for a scorer. ``trained``: the CLIP tokens of the model's training captions, None: all.
 
-    ``pairs``: the item of each sample, in a set of items with two images (:mod:`mdc.data.sources.choices.two_images`).
+    ``pairs``: the item of each sample, in a set of items with two images, as Winoground's.
     """
 
     name: str

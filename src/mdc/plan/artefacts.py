@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
+from mdc.plan.records import UserError
+
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -74,6 +76,8 @@ def read_shown(file: str | Path) -> dict[str, Any] | None:
     # the formatter puts its last brace alone at the beginning of a line
     text = (_PACKAGE / file).read_text(encoding="utf-8")
     match = re.search(r"^SHOWN = (\{\n.*?^\})$", text, re.MULTILINE | re.DOTALL)
+    if match is None and re.search(r"^SHOWN\b", text, re.MULTILINE):
+        raise UserError(f"{_PACKAGE / file}: SHOWN must begin as `SHOWN = {{` and end as `}}`, each alone on its line")
     return ast.literal_eval(match[1]) if match else None
 
 
@@ -100,6 +104,8 @@ def _artefact(name: str, module: str, values: Mapping[str, Any]) -> Artefact:
 def _collected() -> tuple[dict[str, Artefact], dict[str, tuple[str, dict[str, Any]]]]:
     artefacts, kinds, of_others = {}, {}, []
     for module, shown in _declared():
+        if "artefacts" not in shown:
+            raise UserError(f"{module}: SHOWN has no artefacts, the names of its tables and figures with their titles")
         named = shown.pop("artefacts")
         if "of" in shown:
             of_others.append((shown["of"], named))

@@ -98,7 +98,8 @@ def remembered(file: Path) -> Iterator[None]:
 @cache
 def _read(module: str) -> _Source:
     path = module_file(module)
-    assert path is not None
+    if path is None:
+        raise UserError(f"no module {module}; a declaration names it (docs/adding.md)")
     text = path.read_bytes()
     key = hashlib.sha256(_OWN + text).hexdigest()
     if key not in _sources:

@@ -5,9 +5,13 @@ A job imports only what it uses (``importlib.import_module``), so its fingerprin
 """
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from mdc.plan.records import UserError
+
+T = TypeVar("T")
 
 _ROOT = Path(__file__).resolve().parents[1]
 
@@ -36,6 +40,24 @@ EXTENDING = {
 #: ability of a predictor → its module; methods have a part of their own of the last two
 ABILITIES = {ability: f"mdc.evaluation.predictors.{ability}" for ability in ("encode", "score", "generate")}
 ABILITIES["score_open_clip"] = "mdc.evaluation.predictors.open_clip_score"
+
+
+def distinct(named: Iterable[tuple[str, T]], what: str) -> dict[str, T]:
+    """A dictionary of pairs; UserError if two have the same name, as that of an extension and one of the core."""
+    found: dict[str, T] = {}
+    for name, one in named:
+        if name in found:
+            raise UserError(f"{what} {name}: two are named so, one of them by an extension; rename it")
+        found[name] = one
+    return found
+
+
+def declared(module: str, name: str) -> Any:
+    """What ``module``, a declaration, must have by this ``name``. UserError if it does not."""
+    found = importlib.import_module(module)
+    if not hasattr(found, name):
+        raise UserError(f"{found.__file__}: has no {name} (docs/adding.md)")
+    return getattr(found, name)
 
 
 def load(parts: Mapping[str, str], name: str) -> Any:

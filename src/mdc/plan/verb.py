@@ -1,4 +1,4 @@
-"""What a verb of the pipeline says of itself. The module imports nothing of the package, as :mod:`mdc.plan.verbs`."""
+"""What a verb of the pipeline says of itself."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,13 +1,12 @@
 """The verbs of the pipeline: each one's module, folder, output files and command-line options.
 
 The command line, the workflow's rules, `mdc verify` and `mdc why`, and the tests' stand-in read this one dictionary. An extension
-has a ``verbs.py`` with its own. These modules import nothing else, so that Snakemake starts fast.
+has a ``verbs.py`` with its own. They import nothing heavy, so that Snakemake starts fast.
 """
 
-from importlib import import_module
 from typing import Any
 
-from mdc.plan.parts import EXTENDING
+from mdc.plan.parts import EXTENDING, declared, distinct
 from mdc.plan.verb import Verb
 
 
@@ -134,7 +133,7 @@ _CORE = {
         options={"runtime": "probe.runtime", "cache": "features"},
         computes="recipe",
         reads=("checkpoint.safetensors",),
-        text="probe one encoder by one head: linear, attentive or k-NN",
+        text="probe one encoder by one head, as the linear one",
     ),
     "score-choices": _scores(
         layer="scores",
@@ -217,8 +216,9 @@ _CORE = {
 
 def _all() -> dict[str, Verb]:
     """The core's verbs, and those of extensions after the core's of the same stage."""
-    every = _CORE | {name: verb for module in EXTENDING["verbs"] for name, verb in import_module(module).VERBS.items()}
-    stages = list(dict.fromkeys(verb.stage for verb in _CORE.values()))
+    brought = [item for module in EXTENDING["verbs"] for item in declared(module, "VERBS").items()]
+    every = distinct([*_CORE.items(), *brought], "verb")
+    stages = list(dict.fromkeys(verb.stage for verb in every.values()))
     return dict(sorted(every.items(), key=lambda item: stages.index(item[1].stage)))
 
 

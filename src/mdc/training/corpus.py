@@ -36,8 +36,8 @@ class Corpus:
         group: Group,
         inputs: Mapping[str, Path] | None = None,
     ) -> None:
-        """``inputs``: the manifests of all inputs of the run, by job; of a frozen encoder's precomputed tokens, which are used
-        instead of images, among them."""
+        """``inputs``: the manifests of all inputs of the run, by job. If a frozen encoder's precomputed tokens are among them,
+        they are used instead of images."""
         self.job, self.manifest, self.vocabulary = job, manifest, vocabulary
         self.needs = needs_of(job.method)
         self.workers, self.group, self.inputs = workers, group, inputs or {}

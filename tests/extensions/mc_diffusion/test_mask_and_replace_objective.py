@@ -250,21 +250,23 @@ def brought(tmp_path: Path) -> tuple[Path, torch.Tensor, WordsJob]:
 
 
 def test_each_class_has_the_embedding_of_its_piece(brought: tuple[Path, torch.Tensor, WordsJob]) -> None:
-    manifest, weight, _ = brought
+    manifest, weight, job = brought
     some = Vocabulary.corpus([5, 320, 40_000])
-    assert torch.equal(read_words(manifest, some), weight[[5, 320, 40_000, 49_407]])
-    whole = read_words(manifest, Vocabulary.full())
+    assert torch.equal(read_words(manifest, job.sha256, job.job, some), weight[[5, 320, 40_000, 49_407]])
+    whole = read_words(manifest, job.sha256, job.job, Vocabulary.full())
     # all pieces, and EOT where SOT would stand
     assert torch.equal(whole, torch.cat([weight[:49_406], weight[49_407:]]))
     assert read_json(manifest)["width"] == weight.shape[1]
 
 
 def test_other_or_damaged_embeddings_are_one_line(brought: tuple[Path, torch.Tensor, WordsJob], tmp_path: Path) -> None:
-    manifest, weight, _ = brought
+    manifest, weight, job = brought
+    with pytest.raises(UserError, match="made with another configuration than words/clip needs"):
+        read_words(manifest, "1" * 64, job.job, Vocabulary.full())
     file = manifest.parent / "words.safetensors"
     file.write_bytes(file.read_bytes()[:-4] + b"0000")
     with pytest.raises(UserError, match=r"not the file that .* names"):
-        read_words(manifest, Vocabulary.full())
+        read_words(manifest, job.sha256, job.job, Vocabulary.full())
     narrow = _job(tmp_path / "tiny", weight.shape[1] + 1)
     with pytest.raises(UserError, match=r"words\.clip: .* has embeddings of shape .*; needed: \(49408, "):
         import_words.main(Call(narrow, ScaleFolder(tmp_path), tmp_path / "narrow"))
@@ -293,13 +295,15 @@ def test_a_run_on_them_names_them() -> None:
     plan = Plan(validate(values))
     job = plan.pretrain(Run("described", "on-codes", "mcd", 0))
     assert "words/clip" in job.inputs and job.method.words == "clip"  # type: ignore[attr-defined]
+    pinned = plan.jobs["words/clip"].sha256
+    assert job.method.words_sha256 == pinned  # type: ignore[attr-defined]
     assert list(plan.jobs).index("words/clip") < list(plan.jobs).index(job.job)
     for path, to, said in (
-        (("words", "clip", "width"), 64, "words.clip.width = 64, and the decoder's of decoder on VQ codes is 96"),
+        (("words", "clip", "width"), 64, "words.clip.width = 64, and pretrain.backbones.on-codes.decoder.width is 96"),
         (
             ("pretrain", "overrides", len(overrides) - 1, "set", "words"),
             "x",
-            "no entry of words is named 'x'; allowed: clip",
+            "set.words: no entry of words is named 'x'; allowed: clip",
         ),
         (
             ("captions", "systems", "mdc_codes", "backbone"),

@@ -26,6 +26,7 @@ from mdc.extensions.neighbours.kinds import Neighbours
 from mdc.models.encoder import build_encoder
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
 from mdc.plan.config.heads import Attentive, Probe
+from mdc.plan.config.kinds import HEADS
 from mdc.plan.config.params import ProtocolProbe
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
@@ -282,3 +283,7 @@ def test_which_encoder_and_pooling_decide_the_probe(noise: Path, tmp_path: Path)
     for job, scores in zip(jobs, found, strict=True):
         assert np.array_equal(scores, _expected(job, values, noise))
     assert len({scores.tobytes() for scores in found}) == 3
+
+
+def test_a_head_says_the_same_while_planning_as_its_module() -> None:
+    assert len(HEADS) > 1 and all(one.load().TOKENS is one.reads_tokens for one in HEADS.values())

@@ -43,7 +43,7 @@ class CaptionBatch(_Batch):
     uniforms     float32 (B,T)     in [0, 1): one number per token, independent of T
     place        int64 (B,)        position in the global batch
     caption_hash int64 (B,)        equal for equal tokens, for masking duplicates
-    token_draws  float32 (B,T)     in [0, 1): another number per token, as for the class of a replaced one; or None
+    token_draws  float32 (B,T)     in [0, 1): another number per token, for example for another word; or None
     image_draws  float32 (B,1+M)   in [0, 1): one for the image and one for each of M tokens, as for dropping them; or None
     ============ ================= ==================================================================
 

@@ -161,6 +161,9 @@ class Writer(writing.Writer):
 
 
 def _policy(policy: Unmasking) -> Policy:
+    if (order := policy.order) is not None:
+        choose = order.load().choose
+        return lambda confidence, where: choose(order, confidence, where)
     if policy.ancestral is not None:
         return all_of_them
     if policy.threshold is not None:

@@ -57,9 +57,9 @@ def _listed(schema: dict[str, Any]) -> None:
 
 
 class Backbone(Loaded):
-    """A vision transformer and its decoder (paper, section 4.1). A class below it has another encoder, and is known by its own
-    keys. Its module has ``Encoder(backbone, seed)``, a :class:`mdc.models.pixel_encoder.PixelEncoder`, and ``ATTENDS``, whether
-    that has ``heads`` attention heads.
+    """A vision transformer and its decoder (paper, section 4.1). A subclass has another encoder; an entry with one of its own
+    keys is of it. Its module has ``Encoder(backbone, seed)``, a :class:`mdc.models.pixel_encoder.PixelEncoder`, and ``ATTENDS``,
+    whether that has ``heads`` attention heads.
 
     ``visual_context``: the visual tokens that the decoder reads; in the paper all patch tokens.
     """

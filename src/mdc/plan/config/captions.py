@@ -5,12 +5,14 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from mdc.plan.config.backbones import FrozenBackbone
 from mdc.plan.config.decoding import Captioning, Unmasking
 from mdc.plan.config.judge import ByClipScore, Contest, Judge
+from mdc.plan.config.methods import DECODINGS
 from mdc.plan.config.pretrain import Recipe
+from mdc.plan.config.problems import short
 from mdc.plan.config.references import BackboneName, CorpusName, FinetuneName, MethodName, Ref, SystemNames, TrainedOn
 from mdc.plan.config.score import OpenClipModel
 from mdc.plan.config.systems import CaptionSystem, SystemEntry, Systems, expand
@@ -23,6 +25,7 @@ from mdc.plan.config.types import (
     Strict,
     Unique,
     WithClaims,
+    check_reference,
     check_unique_labels,
     equal_labels,
     no_such,
@@ -130,18 +133,33 @@ class Captions(Captioning):
     @model_validator(mode="before")
     @classmethod
     def _usual(cls, values: Any) -> Any:
-        """Give systems the usual values of their decoding."""
-        try:
-            usual, systems = values.get("usual") or {}, values["systems"].items()
-            if unused := usual.keys() - {system["decode"]["kind"] for _, system in systems}:
-                raise ValueError(f"usual.{min(unused)}: no system decodes so")
-            complete = {
-                key: {**system, "decode": {**usual.get(system["decode"]["kind"], {}), **system["decode"]}}
-                for key, system in systems
-            }
-        except (AttributeError, KeyError, TypeError):
-            return values  # invalid; the class of the invalid value reports it
-        return {**values, "systems": complete}
+        """Check the usual values of each decoding, and give them to its systems."""
+        usual, systems = (values.get(key) for key in ("usual", "systems")) if isinstance(values, dict) else (None, None)
+        if not (isinstance(usual, dict) and isinstance(systems, dict)):
+            return values  # nothing to give, or invalid; the class of the invalid value reports it
+        for kind, given in usual.items():
+            check_reference("usual", kind, DECODINGS, "decoding")
+            fields = DECODINGS[kind][1].model_fields
+            for key, value in given.items() if isinstance(given, dict) else ():
+                if key not in fields or key == "kind":
+                    raise ValueError(
+                        no_such("usual", key, [name for name in fields if name != "kind"], f"key of {kind}")
+                    )
+                try:
+                    TypeAdapter[Any](Annotated[fields[key].annotation, fields[key]]).validate_python(value, strict=True)  # type: ignore[arg-type]
+                except ValidationError as error:
+                    said = error.errors(include_url=False)[0]["msg"]
+                    raise ValueError(f"usual.{kind}.{key} = {short(value)}: {said[:1].lower()}{said[1:]}") from None
+
+        def complete(system: Any) -> Any:
+            decode = system.get("decode") if isinstance(system, dict) else None
+            kind = decode.get("kind") if isinstance(decode, dict) else None
+            given = usual.get(kind) if isinstance(kind, str) else None
+            return (
+                {**system, "decode": given | decode} if isinstance(given, dict) and isinstance(decode, dict) else system
+            )
+
+        return {**values, "systems": {key: complete(system) for key, system in systems.items()}}
 
     @cached_property
     def expanded(self) -> Systems:

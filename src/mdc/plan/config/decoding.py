@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from mdc.plan.config.kinds import AnyOrder
 from mdc.plan.config.types import NonNegative, Positive, SomeUnique, Strict, Threads, increasing
 
 
@@ -62,6 +63,11 @@ class Decoding(Strict):
         return False
 
     @property
+    def module_names(self) -> list[str]:
+        """What it loads by name."""
+        return []
+
+    @property
     def longest(self) -> int | None:
         """The maximal number of BPE tokens of a caption; None if the context is its only limit."""
         return None
@@ -81,7 +87,7 @@ class Unmasking(Decoding):
     this one length; it must be finetuned with a canvas. Each step unmasks ``tokens_per_step`` positions, or all whose likeliest
     token has at least the probability ``threshold``. ``temperature``: None is greedy; otherwise tokens are sampled, with
     ``seed``. ``ancestral``: MDLM's ancestral sampling in this many steps, which also samples when a position is unmasked. With a
-    ``guide`` each step unmasks one position, greedily.
+    ``guide`` each step unmasks one position, greedily. ``order``: another than by confidence, of an extension.
     """
 
     kind: Literal["unmask"]
@@ -94,6 +100,7 @@ class Unmasking(Decoding):
     length_penalty: Annotated[float, Field(ge=0, le=10)] = 1.0
     seed: NonNegative = 0
     guide: Guide | None = None
+    order: AnyOrder | None = None
 
     in_words = "unmasking"
     cli_options = ("length", "tokens_per_step", "threshold", "temperature")
@@ -114,6 +121,8 @@ class Unmasking(Decoding):
             words.append(f"ancestral in {self.ancestral} steps")
         elif self.threshold is not None:
             words.append(f"all of p ≥ {self.threshold:g}")
+        elif self.order is not None:
+            words.append(self.order.in_words)
         elif self.tokens_per_step > 1:
             at_once = self.tokens_per_step >= self.lengths[-1]
             words.append("all at once" if at_once else f"{self.tokens_per_step} tokens per step")
@@ -122,6 +131,10 @@ class Unmasking(Decoding):
     @property
     def is_guided(self) -> bool:
         return self.guide is not None
+
+    @property
+    def module_names(self) -> list[str]:
+        return [self.order.module] if self.order is not None else []
 
     @property
     def longest(self) -> int:
@@ -150,9 +163,14 @@ class Unmasking(Decoding):
             )
         if self.ancestral is not None and self.temperature is None:
             raise ValueError("ancestral: draws what it shows; give a temperature, as MDLM's is temperature: 1.0")
+        if self.order is not None and (self.ancestral or self.threshold is not None or self.tokens_per_step != 1):
+            raise ValueError(
+                "order: says which places are shown at a step; leave ancestral, threshold and tokens_per_step out"
+            )
         if self.ends and len(self.lengths) > 1:
             raise ValueError(f"a model that ends its captions itself has one canvas, not {len(self.lengths)} lengths")
         defaults = {"tokens_per_step": 1, "threshold": None, "ancestral": None, "temperature": None, "ends": False}
+        defaults |= {"order": None}
         for key, default in defaults.items():
             if self.guide is not None and getattr(self, key) != default:
                 raise ValueError(

@@ -59,7 +59,7 @@ class EfficientNetLite0Tower(Encoder):
 
 class Behind(Strict):
     """What an encoder that the scale makes is made from: the weights in the ``file`` of the job ``job`` with this configuration
-    hash, and what more its kind needs. ``kind``: that of the encoder."""
+    hash, and whatever else this kind of encoder needs. ``kind``: the encoder's."""
 
     kind: str
     job: str

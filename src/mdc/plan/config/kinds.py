@@ -1,4 +1,4 @@
-"""Every kind of source, encoder, head, distortion and backbone, of the core and of extensions; and the types of their entries."""
+"""Every kind of source, encoder, backbone and the like, of the core and of extensions; and the types of their entries."""
 
 from functools import reduce
 from operator import or_
@@ -15,6 +15,7 @@ from mdc.plan.config.heads import Head
 from mdc.plan.config.kind import kinds, of_extensions, union
 from mdc.plan.config.sources import CorpusSource, ProbeSource
 from mdc.plan.config.types import Strict
+from mdc.plan.config.unmasking_order import UnmaskingOrder
 
 CORPORA = kinds(CorpusSource, *sources.CORPORA)
 PROBES = kinds(ProbeSource, *sources.PROBES)
@@ -22,6 +23,7 @@ CHOICES = kinds(ChoiceSource, *choice_sources.CHOICES)
 ENCODERS = kinds(Encoder, *encoders.ENCODERS)
 HEADS = kinds(Head, *heads.HEADS)  # type: ignore[type-abstract]
 DISTORTIONS = kinds(Distortion)  # type: ignore[type-abstract]
+ORDERS = kinds(UnmaskingOrder)  # type: ignore[type-abstract]
 #: with a trained encoder
 BACKBONES: tuple[type[Backbone], ...] = (Backbone, *of_extensions(Backbone))
 
@@ -52,7 +54,7 @@ else:
 
 
 class RunBehind(Behind):
-    """A run. ``contrastive``: whether its feature is [CLS]. It is here for the type of its backbone."""
+    """A run. ``contrastive``: whether its feature is [CLS]. It is in this module because its backbone's type is made here."""
 
     kind: Literal["run"]
     backbone: TrainedBackbone
@@ -69,7 +71,9 @@ if TYPE_CHECKING:
     AnyHead = Head
     AnyBehind = Behind
     AnyDistortion = Distortion
+    AnyOrder = UnmaskingOrder
 else:
     AnyCorpus, AnyProbe, AnyChoice = map(union, (CORPORA, PROBES, CHOICES))
     AnyEncoder, AnyHead, AnyBehind = map(union, (ENCODERS, HEADS, _BEHIND))
     AnyDistortion = union(DISTORTIONS) if DISTORTIONS else Distortion
+    AnyOrder = union(ORDERS) if ORDERS else UnmaskingOrder

@@ -7,7 +7,7 @@ code that computes a result reads the fields of a method and nothing else.
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -89,10 +89,10 @@ class Method(Strict):
         if self.reads_patches and backbone.visual_context != "patches":
             yield f"{place}.visual_context = {backbone.visual_context}: {name} is of patch tokens; allowed: patches"
 
-    def needed(self, plan: Any, corpus: str, backbone: AnyBackbone) -> list[str]:
-        """The jobs whose results its training on a ``corpus`` needs, besides those of data and of a frozen encoder. ``plan``: a
-        :class:`mdc.plan.jobs.plan.Plan`."""
-        return []
+    def needed(self, plan: Any, run: Any) -> tuple[Self, list[str]]:
+        """The method as the job of a ``run`` has it, and the jobs whose results its training needs, besides those of data and of
+        a frozen encoder. ``plan``: a :class:`mdc.plan.jobs.plan.Plan`."""
+        return self, []
 
     def refusal(self, name: str, policy: Decoding, context_length: int) -> str | None:
         """Why the method ``name`` cannot decode by a ``policy``; None if it can."""

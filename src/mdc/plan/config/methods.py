@@ -1,17 +1,29 @@
 """Any method, and any policy of decoding: the unions of the classes that the folders of objectives bring."""
 
 from functools import reduce
-from importlib import import_module
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
 from mdc.plan.config.decoding import Beam, Decoding, SweptUnmasking, Unmasking
+from mdc.plan.config.kind import names
 from mdc.plan.config.method import Method
-from mdc.plan.parts import METHODS
+from mdc.plan.parts import METHODS, declared
+from mdc.plan.records import UserError
 
-_CLASSES: list[type[Method]] = [import_module(f"{folder}.method").METHOD for folder in METHODS.values()]
+
+def _declared(objective: str, folder: str) -> type[Method]:
+    """The class in the folder of an objective. UserError if it is of another."""
+    method: type[Method] = declared(f"{folder}.method", "METHOD")
+    if objective not in (own := names(method, "objective")):
+        raise UserError(
+            f"{folder}.method: METHOD is of the objective {', '.join(own)}, and its folder is called {objective}"
+        )
+    return method
+
+
+_CLASSES = [_declared(objective, folder) for objective, folder in METHODS.items()]
 #: kind of decoding → its class, and that with a sweep in a scale
 DECODINGS: dict[str, tuple[type[Decoding], type[Decoding]]] = {
     "unmask": (Unmasking, SweptUnmasking),

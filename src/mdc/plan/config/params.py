@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from mdc.plan.artefacts import ARTEFACTS, Artefact
 from mdc.plan.config.backbones import FrozenBackbone
 from mdc.plan.config.encoders import RunTower
 from mdc.plan.config.methods import AnyMethod
+from mdc.plan.config.problems import first_problem
+from mdc.plan.config.references import unresolved
 from mdc.plan.config.scale import Scale
 from mdc.plan.config.tables import is_free_name, with_usual
 from mdc.plan.config.types import Name, Range, Share, Strict, Unique, check_reference, equal_labels
@@ -122,10 +124,28 @@ class Params(Scale):
     def misfits(self) -> Iterator[str]:
         """What sections that are valid alone ask of each other and do not get: a line each, which begins with the key."""
         yield from self._of_encoders()
+        yield from self._of_overrides()
         for name, block in self.tables.items():
             yield from block.misfits(self, f"tables.{name}")
         if self.captions is not None and self.tables.needing("captions"):
             yield from self.captions.misfits(self)
+
+    def _of_overrides(self) -> Iterator[str]:
+        """Overrides of keys of methods: each method that one names must have the key and take the value."""
+        for number, override in enumerate(self.pretrain.overrides if self.pretrain else ()):
+            where = f"pretrain.overrides[{number}].set"
+            for key, value in override.method.items():
+                for name in override.when.method or [name for name, one in self.methods.items() if key in one.by_run]:
+                    method = self.methods[name]
+                    if key not in method.by_run:
+                        said = f"{name} has no such key (objective {method.objective}); name others in when.method"
+                        yield f"{where}.{key}: {said}"
+                        continue
+                    whole = {**method.model_dump(by_alias=True, context="complete"), key: value}
+                    try:
+                        yield from unresolved(type(method).model_validate(whole), where, (self,))
+                    except ValidationError as error:
+                        yield f"{where}.{first_problem(error, whole)}"
 
     def _of_encoders(self) -> Iterator[str]:
         yield from equal_labels("encoders", {key: entry.label for key, entry in self.encoders.items()})

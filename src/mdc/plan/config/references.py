@@ -49,7 +49,7 @@ SystemNames = SomeUnique[SystemName]
 
 
 def _or_a_list(schema: dict[str, Any]) -> None:
-    """A scale may name the corpora alone (:class:`mdc.plan.config.tables.OfMethods`)."""
+    """A scale may name the corpora alone (:class:`mdc.plan.config.probe_tables.OfMethods`)."""
     whole = dict(schema)
     schema.clear()
     schema["anyOf"] = [whole, {"type": "array", "items": {"type": "string"}}]
@@ -62,9 +62,10 @@ OwnSide = Annotated[Side, Ref("sides", "method of its corpora")]
 MethodSide = Annotated[Side, Ref("methods", "method (without its corpus)")]
 
 
-def unresolved(root: BaseModel) -> list[str]:
-    """A line for each name below ``root`` that refers to nothing: its key, the name, what is allowed."""
-    return list(dict.fromkeys(_walk(root, None, "", ())))
+def unresolved(root: BaseModel, where: str = "", above: tuple[BaseModel, ...] = ()) -> list[str]:
+    """A line for each name below ``root`` that refers to nothing: its key, the name, what is allowed. ``where``: the key of
+    ``root`` itself within the instances ``above``, the outermost first."""
+    return list(dict.fromkeys(_walk(root, None, where, above)))
 
 
 def _walk(value: Any, hint: Any, where: str, above: tuple[BaseModel, ...]) -> Iterator[str]:

@@ -92,6 +92,7 @@ def captions(plan: Context, request: Request) -> CaptionsJob:
         systems = {key: section.systems[key] for key in request.systems}
         policies = {key: system.policy() for key, system in systems.items()}
         modules += [one.distortion.module for one in systems.values() if one.distortion is not None]
+        modules += [name for one in systems.values() for name in one.decode.module_names]
         if section.guide is not None and any(system.decode.is_guided for system in systems.values()):
             more["guide"], read, loaded = _clip(plan, section.guide, request.dataset)
             inputs, modules = inputs + read, modules + loaded

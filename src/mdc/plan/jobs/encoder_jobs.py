@@ -114,5 +114,5 @@ def modules(plan: Context, trained: PretrainJob, *abilities: str) -> list[str]:
 
 
 def tower_modules(entry: Encoder, behind: Behind | None) -> list[str]:
-    """The modules that are loaded by name to encode by a frozen encoder, which may be a run's."""
+    """The modules that are loaded by name to encode images with a frozen encoder; if it is a run's, its backbone's too."""
     return [entry.module, *([behind.backbone.module] if isinstance(behind, RunBehind) else [])]

@@ -207,7 +207,8 @@ class Plan(Context):
         self._check_fits(run)
         frozen = encoder_jobs.frozen_of(self, run)
         corpus, vocabulary = self.corpus_of(run), self.scale.vocabulary_of(run.corpus)
-        method, backbone, protocol = self.method(run), self._backbone(run.backbone), self.params.protocol
+        method, needed = self.method(run).needed(self, run)
+        backbone, protocol = self._backbone(run.backbone), self.params.protocol
         return self.make(
             PretrainJob,
             f"runs/{run.id}",
@@ -216,7 +217,7 @@ class Plan(Context):
                 f"data/corpora/{corpus}",
                 f"data/vocabularies/{vocabulary}",
                 *([encoder_jobs.encoded(self, frozen.frozen, corpus).job] if frozen else []),
-                *method.needed(self, corpus, self.scale.training.backbones[run.backbone]),
+                *needed,
             ],
             [method.abilities["train"], *backbone.module_names],
             corpus=corpus,

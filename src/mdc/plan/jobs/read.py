@@ -20,7 +20,10 @@ from mdc.plan.records import UserError, read_json
 from mdc.plan.verbs import VERBS
 
 #: verb → keys of its jobs that earlier versions wrote and no evaluation reads: a record with them is read without them
-GONE: dict[str, tuple[str, ...]] = {"pretrain": ("method.masks", "method.masking")}
+GONE: dict[str, tuple[str, ...]] = {
+    "pretrain": ("method.masks", "method.masking", "backbone.words"),
+    "import-encoder": ("run", "run_config_sha256", "backbone", "contrastive", "tokenizer"),
+}
 
 
 @cache

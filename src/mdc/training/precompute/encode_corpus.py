@@ -1,7 +1,7 @@
 """The job ``mdc encode-corpus``: the tokens that a frozen encoder makes of a corpus's images, computed once.
 
-Writes an array (N, M, E) float16 for each shard, or of an encoder with codes (N, M) uint16 and their
-codebook, and last ``encoded.json``, which binds each to its shard by hash.
+Writes an array (N, M, E) float16 for each shard, for an encoder with codes
+(N, M) uint16 and the codebook, and last ``encoded.json``, which binds each to its shard by hash.
 """
 
 from mdc.plan.jobs.call import Call, record

@@ -1,6 +1,6 @@
 """A small VQ-VAE: convolutions that encode an image as a grid of vectors, and others that decode it.
 
-Quantisation and the codebook's training are in :mod:`mdc.training.tokenizer`. B images of S×S pixels,
+Quantisation and the codebook's training are in :mod:`mdc.extensions.mc_diffusion.image_tokenizers.job`. B images of S×S pixels,
 a grid of h×h = (S / factor)² vectors of E numbers.
 """
 

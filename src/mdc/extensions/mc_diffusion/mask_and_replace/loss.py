@@ -147,7 +147,8 @@ def lost(draws: Tensor, degraded: float, mask_rate: float | None) -> Tensor:
 
 def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
     imported = corpus.input_below("words")
-    words = None if imported is None else read_words(imported, corpus.vocabulary)
+    method: Any = job.method
+    words = imported and read_words(imported, method.words_sha256, job.job, corpus.vocabulary)
     return {"length": corpus.length, "words": words}
 
 

@@ -75,7 +75,8 @@ class SweptDiffusing(Diffusing):
 class MaskAndReplace(Method):
     """``diffusion_steps`` T; the share ``replaced`` of tokens that are replaced by another class at T (the others are [MASK]);
     ``auxiliary``: the weight λ of the auxiliary loss; ``guidance``: how it is trained for guidance, if it is; ``words``: a key of
-    the scale's ``words``, whose embeddings of BPE tokens the decoder uses, frozen."""
+    the scale's ``words``, whose embeddings of BPE tokens the decoder uses, frozen. ``words_sha256``: of a job, the configuration
+    hash of the job that imports them."""
 
     objective: Literal["mask_and_replace"]
     diffusion_steps: Annotated[int, Field(ge=2)]
@@ -83,6 +84,7 @@ class MaskAndReplace(Method):
     auxiliary: Annotated[float, Field(ge=0)] = 0.0
     guidance: Guidance | None = None
     words: WordsName | None = None
+    words_sha256: str | None = None
 
     family = "mask-and-replace"
     abilities: ClassVar = {
@@ -92,6 +94,7 @@ class MaskAndReplace(Method):
     decoding = "diffuse"
     decodings: ClassVar = {"diffuse": (Diffusing, SweptDiffusing)}
     finetunes = False
+    gone = ("recipe.auxiliary",)
     by_run = ("auxiliary", "words")
 
     def misfits(self, name: str, backbone: AnyBackbone, place: str) -> Iterator[str]:
@@ -99,18 +102,18 @@ class MaskAndReplace(Method):
         if self.guidance is not None and not isinstance(backbone, FrozenBackbone):
             yield f"{place}: trains its own encoder, and {name} learns guidance, whose condition must be a frozen encoder's"
 
-    def needed(self, plan: Any, corpus: str, backbone: AnyBackbone) -> list[str]:
+    def needed(self, plan: Any, run: Any) -> tuple[Self, list[str]]:
         from mdc.extensions.mc_diffusion.jobs import words
 
         if self.words is None:
-            return []
-        imported = words(plan, self.words)
-        if (width := imported.entry.width) != backbone.decoder.width:
+            return self, []
+        imported, decoder = words(plan, self.words), plan.scale.training.backbones[run.backbone].decoder
+        if imported.entry.width != decoder.width:
             raise UserError(
-                f"{plan.file}: words.{self.words}.width = {width}, and the decoder's of {backbone.label} is "
-                f"{backbone.decoder.width}"
+                f"{plan.file}: run {run.id}: words.{self.words}.width = {imported.entry.width}, and "
+                f"pretrain.backbones.{run.backbone}.decoder.width is {decoder.width}"
             )
-        return [imported.job]
+        return self.but(words_sha256=imported.sha256), [imported.job]
 
     def refusal(self, name: str, policy: Decoding, context_length: int) -> str | None:
         if not isinstance(policy, Diffusing):

@@ -1,8 +1,7 @@
 """The parameters of SuperClass, which has none of its own."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from mdc.plan.config.kinds import AnyBackbone
 from mdc.plan.config.method import Method
 
 
@@ -16,10 +15,10 @@ class SuperClass(Method):
         "score": "mdc.extensions.neighbours.superclass.score",
     }
 
-    def needed(self, plan: Any, corpus: str, backbone: AnyBackbone) -> list[str]:
+    def needed(self, plan: Any, run: Any) -> tuple[Self, list[str]]:
         from mdc.extensions.neighbours.jobs import frequencies
 
-        return [frequencies(plan, corpus).job]
+        return self, [frequencies(plan, plan.corpus_of(run)).job]
 
     @property
     def reads_patches(self) -> bool:

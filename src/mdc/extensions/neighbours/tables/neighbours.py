@@ -29,9 +29,8 @@ SHOWN = {
     "kind": "heads",
     "artefacts": {"table_neighbours": {"title": "Masked diffusion among its neighbours"}},
     "files": ".csv _long.csv _contrasts.csv _runs.csv .html .md .tex",
-    "caption": "What encoders know at scale {scale} by how they are asked: by a linear probe, by one that attends to all tokens, "
-    "by nearest neighbours; in per cent with intervals, beside the same encoder before training, and the differences that "
-    "the scale claims.",
+    "caption": "What encoders know at scale {scale} by how they are asked: by a linear probe and by other heads; in per cent "
+    "with intervals, beside the same encoder before training, and the differences that the scale claims.",
     "config": "Block",
 }
 
