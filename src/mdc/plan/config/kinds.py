@@ -23,7 +23,7 @@ CHOICES = kinds(ChoiceSource, *choice_sources.CHOICES)
 ENCODERS = kinds(Encoder, *encoders.ENCODERS)
 HEADS = kinds(Head, *heads.HEADS)  # type: ignore[type-abstract]
 DISTORTIONS = kinds(Distortion)  # type: ignore[type-abstract]
-ORDERS = kinds(UnmaskingOrder)  # type: ignore[type-abstract]
+ORDERS = kinds(UnmaskingOrder)
 #: with a trained encoder
 BACKBONES: tuple[type[Backbone], ...] = (Backbone, *of_extensions(Backbone))
 
