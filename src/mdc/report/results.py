@@ -188,7 +188,7 @@ class Results:
         margins = {self.job.statistics.margins.get(self.metric[column]) for column in self.parts(measure)}
         return margins.pop() if len(margins) == 1 else None
 
-    def on_floor(self, measure: str, *sides: Sequence[str]) -> bool:
+    def below_control(self, measure: str, *sides: Sequence[str]) -> bool:
         """Whether no side of a claim is above its control: none of its systems that have one. A side without controls is above;
         so is nothing that is compared with its control itself."""
         if len(sides) == 2 and any(self.systems[key].control in sides[1] for key in sides[0]):
@@ -207,7 +207,7 @@ class Results:
         claims = [
             replace(
                 claim(self.difference(pair, measure), self.margin(pair, measure), statistics.level),
-                on_floor=self.on_floor(measure, *([key] for key in pair)),
+                below_control=self.below_control(measure, *([key] for key in pair)),
             )
             for pair in self.claimed.values()
         ]

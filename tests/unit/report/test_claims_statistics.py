@@ -73,15 +73,15 @@ def test_directions_and_sizes_are_corrected_within_their_own_families() -> None:
     assert decide([]) == []
 
 
-def test_a_claim_on_the_floor_has_no_verdict_and_counts_in_the_correction() -> None:
-    near, low = about(3, 1.38), replace(about(9, 1), on_floor=True)
+def test_a_claim_below_control_has_no_verdict_and_counts_in_the_correction() -> None:
+    near, low = about(3, 1.38), replace(about(9, 1), below_control=True)
     found = decide([near, low])
     assert [told(one) for one in found] == [("inconclusive", "undecided"), ("below control", "undecided")]
     assert [one.p_holm for one in found] == pytest.approx([2 * (decide([near])[0].p or 0), 1.0])
     assert found[1].p == found[1].p_size == 1.0 and found[1].detectable is None
-    assert told(decide([replace(about(9, 1, None), on_floor=True)])[0]) == ("below control", "")
+    assert told(decide([replace(about(9, 1, None), below_control=True)])[0]) == ("below control", "")
     assert [told(one)[0] for one in decide([low, about(9, 1)], order="fixed")] == ["below control", "not tested"]
-    few = Claim(replace(difference(9, 1, groups=10), p=None), on_floor=True)
+    few = Claim(replace(difference(9, 1, groups=10), p=None), below_control=True)
     assert [one.direction for one in decide([near, few])] == ["supported", "too few groups"], "known before the results"
 
 
@@ -89,7 +89,7 @@ def test_a_claim_on_the_floor_has_no_verdict_and_counts_in_the_correction() -> N
 @pytest.mark.parametrize("gain", [0.0, 0.5, 1.0])
 def test_a_gate_that_counts_keeps_its_promise(seeds: int, gain: float) -> None:
     """Tables of six true null hypotheses between systems ``gain`` standard deviations of a seed above a control that they share.
-    Left out of the correction, those on the floor bring more false verdicts."""
+    If those below control were left out of the correction, there would be more false verdicts."""
     source, tables = np.random.default_rng(5), 4000
     first, second, control = (source.normal(size=(tables, 6, seeds)) for _ in range(3))
 

@@ -155,7 +155,7 @@ def trends(results: Results, job: ArtefactJob) -> list[Trend]:
         if isinstance(rise, float):
             rise /= math.log2(max(pairs) / min(pairs))
         named = column == results.primary_measure and first.method.key in job.more["trends"]
-        on_floor = results.on_floor(column, [system.key for system in systems])
-        claims.append(replace(claim(slope, rise, job.statistics.level), on_floor=on_floor) if named else None)
+        below_control = results.below_control(column, [system.key for system in systems])
+        claims.append(replace(claim(slope, rise, job.statistics.level), below_control=below_control) if named else None)
     decisions = decided([trend.line for trend in found], claims, job.statistics)
     return [replace(trend, line=line) for trend, line in zip(found, decisions, strict=True)]

@@ -31,18 +31,18 @@ CAPTION_MARGIN = 0.1
 @dataclass(frozen=True)
 class Claim:
     """That a difference is above 0. ``margin``: in its unit; None if there is none, and so no size. ``above``, ``below``: the
-    difference plus and minus the margin. ``on_floor``: neither of its sides is above its control, so that it has no verdict."""
+    difference plus and minus the margin. ``below_control``: neither side is above its control, so that it has no verdict."""
 
     difference: Estimate
     margin: float | None = None
     above: Estimate | None = None
     below: Estimate | None = None
-    on_floor: bool = False
+    below_control: bool = False
 
     @property
     def p(self) -> float | None:
-        """The p of its direction, before correction: 1 on the floor; None without one."""
-        return 1.0 if self.on_floor and not self.difference.few else self.difference.p
+        """The p of its direction, before correction: 1 below control; None without one."""
+        return 1.0 if self.below_control and not self.difference.few else self.difference.p
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ def decide(
     with ``order`` "fixed", each claim is tested without correction, until the first that is not supported, and later
     ones are not tested; a size is decided only if all earlier sizes are.
 
-    A claim on the floor is *below control*: its p is 1, and it counts in the correction. Left out, tables of six true null
-    hypotheses near the floor hold a false verdict in 9 of 100 (five seeds).
+    *Below control*: neither side is above its control; its p is 1, and it counts in the correction. If such claims were left
+    out, tables of six true null hypotheses would hold a false verdict in up to 9 of 100.
 
     *Supported*: p is below 1 - ``level`` and the difference above 0; *reversed*: the same below 0;
     else *inconclusive*. *Equivalent*: the difference is less than the margin (two one-sided tests, each at 1 -
@@ -123,7 +123,7 @@ def _corrected(values: Sequence[float | None], order: Order) -> list[float | Non
 
 def _direction(claim: Claim, p: float | None, alpha: float) -> Direction:
     difference = claim.difference
-    if claim.on_floor and p is not None:
+    if claim.below_control and p is not None:
         return "below control"
     if difference is NOT_COMPARED:
         return "not compared"
@@ -138,7 +138,7 @@ def _direction(claim: Claim, p: float | None, alpha: float) -> Direction:
 def _size(claim: Claim) -> tuple[Size, float] | None:
     """The size that its value suggests, and its p; None without a margin."""
     value, margin, above, below = claim.difference.value, claim.margin, claim.above, claim.below
-    if claim.on_floor and margin is not None:
+    if claim.below_control and margin is not None:
         return "undecided", 1.0
     if margin is None or above is None or below is None or above.p is None or below.p is None:
         return None

@@ -186,7 +186,7 @@ def _claims(job: ArtefactJob, results: Captioned) -> list[Contrast]:
             continue
         if None in known:
             lines.append(results.not_compared("kept", ends, measure, **more))
-            tested = Claim(NOT_COMPARED, on_floor=measure in results.columns)
+            tested = Claim(NOT_COMPARED, below_control=measure in results.columns)
         else:
             first, second = (share for share in known if share is not None)
             lines.append(

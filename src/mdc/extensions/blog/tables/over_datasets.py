@@ -70,13 +70,13 @@ class OverDatasets:
             self._gains([_on(dataset, pair)[side] for dataset in self.over["datasets"]], measure) for side in (0, 1)
         ]
         lows = [None if gain is None else self.mean(gain).low for gain in gains]
-        on_floor = all(gain is not None for gain in gains) and not any(low is not None and low > 0 for low in lows)
+        below_control = all(gain is not None for gain in gains) and not any(low is not None and low > 0 for low in lows)
         second, low = gains[1], lows[1]
         if second is None or low is None or low <= 0:
-            return Claim(self.mean(values), on_floor=on_floor)
+            return Claim(self.mean(values), below_control=below_control)
         margins = CAPTION_MARGIN * second
         ends = self.mean(values + margins), self.mean(values - margins)
-        return Claim(self.mean(values), float(margins.mean()), *ends, on_floor=on_floor)
+        return Claim(self.mean(values), float(margins.mean()), *ends, below_control=below_control)
 
     def _gains(self, systems: Sequence[str], measure: str) -> Floats | None:
         """How much systems are above their controls; None if one has none."""

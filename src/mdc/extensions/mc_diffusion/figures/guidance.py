@@ -123,10 +123,11 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     write_levels(out / f"{job.artefact}.csv", job, lines, curve=curves, guidance=guidance)
     compared = _claims(job, results)
     members = {curve.key: curve.systems for curve in curves_of(job)}
-    floors = [
-        _Y in results.columns and results.on_floor(_Y, *(members[key] for key in pair)) for pair in job.more["between"]
+    below = [
+        _Y in results.columns and results.below_control(_Y, *(members[key] for key in pair))
+        for pair in job.more["between"]
     ]
-    tested = [Claim(line.estimate, on_floor=floor) for line, floor in zip(compared, floors, strict=True)]
+    tested = [Claim(line.estimate, below_control=low) for line, low in zip(compared, below, strict=True)]
     claims = decided(list(compared), tested, job.statistics)
     low, high = zip(*compared.values(), strict=True) if compared else ((), ())
     write_contrasts(out / f"{job.artefact}_contrasts.csv", job, claims, cider_from=low, cider_to=high)
