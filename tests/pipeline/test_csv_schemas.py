@@ -86,7 +86,7 @@ def test_cells_hold_keys_words_and_numbers(r: Path) -> None:
                     assert "." not in cell or len(digits) <= 6, (column, *told)
                 elif column in (*LEVELS, *CLAIMS) and column not in CALLED | NUMBERS:
                     assert KEY.fullmatch(cell), (column, *told)
-            if row.get("direction") == "not compared":
+            if row.get("direction") == "not compared" or (row.get("direction") == "below control" and not row["value"]):
                 assert not any(row[name] for name in ESTIMATE), told
                 continue
             assert row["interval"] in (KINDS if row["low"] else {""}), told
@@ -132,7 +132,8 @@ def test_what_was_named_has_a_direction_and_all_else_has_none(r: Path) -> None:
                 continue
             seen.add(row["direction"])
             assert row["predicted"] in ("higher", "lower"), told
-            assert bool(row["p"]) == (row["direction"] in ("supported", "reversed", "inconclusive", "not tested")), told
+            decided = ("supported", "reversed", "inconclusive", "below control", "not tested")
+            assert bool(row["p"]) == (row["direction"] in decided), told
             assert row["size"] in ("", "larger", "equivalent", "undecided", "not tested"), told
             assert bool(row["size"]) == bool(row["p_size"]) <= bool(row["margin"]), told
             assert not row["detectable"] or row["direction"] == "inconclusive", told

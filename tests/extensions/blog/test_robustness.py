@@ -53,9 +53,9 @@ def test_what_is_kept_is_of_the_quality_above_other_images(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
-def test_a_captioner_that_ignores_its_image_is_not_compared(tmp_path: Path, seeds: int) -> None:
+def test_a_captioner_that_ignores_its_image_is_below_control(tmp_path: Path, seeds: int) -> None:
     out = make(*world(tmp_path, seeds), tmp_path / "out")
-    lines, deaf = by_verdict(out)
+    lines, deaf = by_verdict(out, "below control")
     assert deaf == [("d/deaf", "d/steady"), ("d/steep", "d/deaf")]
     assert [(line["first"], line["second"]) for line in lines] == [("d/steady", "d/steep"), ("d/steady", "d/lost")]
     scope = "methods" if seeds == 3 else "checkpoints"
@@ -67,14 +67,16 @@ def test_a_captioner_that_ignores_its_image_is_not_compared(tmp_path: Path, seed
 
 
 def test_without_a_control_nothing_is_compared(tmp_path: Path) -> None:
-    lines, without = by_verdict(make(*world(tmp_path, without="steep"), tmp_path / "out"))
-    assert [line["second"] for line in lines] == ["d/lost"] and ("d/steady", "d/steep") in without
+    out = make(*world(tmp_path, without="steep"), tmp_path / "out")
+    lines, without = by_verdict(out, "not compared")
+    assert [line["second"] for line in lines if line["value"]] == ["d/lost"] and ("d/steady", "d/steep") in without
 
 
-def by_verdict(out: Path) -> tuple[list[dict[str, str]], list[tuple[str, str]]]:
-    """The lines of claims with a value, and the sides of those without one, which say so."""
+def by_verdict(out: Path, direction: str) -> tuple[list[dict[str, str]], list[tuple[str, str]]]:
+    """The lines of other claims, and the sides of those without a value, whose direction is this."""
     lines = read_rows(out / "figure_robustness_contrasts.csv")
-    none = [line for line in lines if line["direction"] == "not compared"]
-    assert not any(line[key] for line in none for key in ("value", "low", "interval", "scope", "p_holm", "size"))
-    assert all(claimed(line).verdict == "not compared" for line in none)
+    none = [line for line in lines if line["direction"] == direction]
+    assert not any(line[key] for line in none for key in ("value", "low", "interval", "scope", "size"))
+    assert {line["p_holm"] for line in none} == {"1" if direction == "below control" else ""}, "whether it counts"
+    assert all(claimed(line).verdict == direction for line in none)
     return [line for line in lines if line not in none], [(line["first"], line["second"]) for line in none]

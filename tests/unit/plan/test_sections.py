@@ -295,8 +295,8 @@ def test_systems_of_the_first_seed_ask_for_no_other() -> None:
 def test_a_system_that_names_no_steps_takes_the_tables_and_else_the_diffusions() -> None:
     job = "captions/described/on-codes/mcd/s0/best/codes"
 
-    own, tables = ("captions", "systems", "mcd_first", "decode", "steps"), ("captions", "steps")
-    for changes, expected in (([], 25), ([(tables, None)], None)):
+    own, tables = ("captions", "systems", "mcd_first", "decode", "steps"), ("captions", "usual")
+    for changes, expected in (([], 25), ([(tables, {})], None)):
         policies = changed_plan((own, 7), *changes).jobs[job].policies  # type: ignore[attr-defined]
         assert policies["mcd"].decode.steps == expected and policies["mcd_first"].decode.steps == 7
 

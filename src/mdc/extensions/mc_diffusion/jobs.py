@@ -1,13 +1,15 @@
 """The jobs of image tokenizers and of word embeddings."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mdc.extensions.mc_diffusion.kinds import CodesBehind, CodesTower, TokenizerEntry, VqVae, WordEmbeddings
 from mdc.plan.config.types import Name, no_such
-from mdc.plan.jobs.context import Context, once
 from mdc.plan.jobs.job import Job
 from mdc.plan.records import UserError
+
+if TYPE_CHECKING:  # reading a job imports this module
+    from mdc.plan.jobs.context import Context
 
 
 class TokenizerJob(Job):
@@ -26,8 +28,7 @@ class WordsJob(Job):
     entry: WordEmbeddings
 
 
-@once
-def tokenizer(plan: Context, name: str) -> TokenizerJob:
+def tokenizer(plan: "Context", name: str) -> TokenizerJob:
     """The job that trains or imports a tokenizer."""
     scale: Any = plan.scale
     entry, inputs = scale.tokenizers[name].but(label=""), []
@@ -39,7 +40,7 @@ def tokenizer(plan: Context, name: str) -> TokenizerJob:
     return plan.make(TokenizerJob, f"tokenizers/{name}", inputs, name=name, entry=entry)
 
 
-def _behind(plan: Context, entry: CodesTower) -> CodesBehind:
+def _behind(plan: "Context", entry: CodesTower) -> CodesBehind:
     made = tokenizer(plan, entry.tokenizer)
     return CodesBehind(
         kind="codes", job=made.job, config_sha256=made.sha256, file="tokenizer.safetensors", entry=made.entry
@@ -50,8 +51,7 @@ def _behind(plan: Context, entry: CodesTower) -> CodesBehind:
 BEHIND = {"codes": _behind}
 
 
-@once
-def words(plan: Context, name: str) -> WordsJob:
+def words(plan: "Context", name: str) -> WordsJob:
     """The job that imports embeddings of tokens. UserError if the scale has no ``name`` under ``words``."""
     scale: Any = plan.scale
     if name not in scale.words:

@@ -1,10 +1,12 @@
 """The job that counts tokens, for SuperClass."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mdc.plan.config.params import ProtocolData
-from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.job import Job
+
+if TYPE_CHECKING:  # reading a job imports this module
+    from mdc.plan.jobs.context import Context
 
 
 class FrequenciesJob(Job):
@@ -14,7 +16,7 @@ class FrequenciesJob(Job):
     protocol: ProtocolData
 
 
-def frequencies(plan: Context, corpus: str) -> FrequenciesJob:
+def frequencies(plan: "Context", corpus: str) -> FrequenciesJob:
     """The job that counts the tokens of a corpus."""
     inputs = [plan.corpus(corpus).job]
     return plan.make(FrequenciesJob, f"data/frequencies/{corpus}", inputs, protocol=plan.params.protocol.data)

@@ -186,7 +186,8 @@ def _claims(job: ArtefactJob, results: Captioned) -> list[Contrast]:
             continue
         if None in known:
             lines.append(results.not_compared("kept", ends, measure, **more))
-            tested = Claim(NOT_COMPARED, below_control=measure in results.columns)
+            known_controls = measure in results.columns and all(side.control is not None for side in sides)
+            tested = Claim(NOT_COMPARED, below_control=known_controls)
         else:
             first, second = (share for share in known if share is not None)
             lines.append(
