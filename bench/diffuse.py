@@ -102,7 +102,7 @@ def training(
     fate, class_draw = torch.rand(2, batch, LENGTH, generator=generator)
     noised = Noised(x0, corrupt(x0, t, schedule, fate, class_draw), t)
     images = torch.rand(batch, VECTORS, WIDTH, generator=generator)
-    ours = MaskAndReplaceObjective(model, setup, LENGTH, 0.01)
+    ours = MaskAndReplaceObjective(model, setup, LENGTH)
 
     def hidden() -> Tensor:
         return model.text(noised.x_t, t, model.remember(images))
@@ -157,7 +157,7 @@ def main() -> None:
         "diffusion_steps": STEPS,
         "replaced": 0.1,
     }
-    entry = method(**{**config, "guidance": {"kind": "cfg", "degraded": 0.1}})
+    entry = method(**{**config, "auxiliary": 0.01, "guidance": {"kind": "cfg", "degraded": 0.1}})
     protocol = load(Path(__file__).parents[1] / "params.yaml").protocol.pretrain
     model = build(ModelSetup(entry, backbone, protocol, args.vocabulary, 77, 0)).eval()
     model.length.fill_(LENGTH)
