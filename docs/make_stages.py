@@ -19,7 +19,6 @@ SCALES = ("mini", "paper", "flickr8k-claims", "flickr8k")
 #: stage → colour
 _COLOURS = {
     "data": "#D9E6F2",
-    "tokenizers": "#E8DCF0",
     "encoders": "#E8DCF0",
     "trainings": "#CFEADF",
     "probes": "#FBE3C8",

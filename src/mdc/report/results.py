@@ -189,8 +189,8 @@ class Results:
         return margins.pop() if len(margins) == 1 else None
 
     def below_control(self, measure: str, *sides: Sequence[str]) -> bool:
-        """Whether no side of a claim is above its control: none of its systems that have one. A side without controls is above;
-        so is nothing that is compared with its control itself."""
+        """Whether no side of a claim is above its control. A side is above if one of its systems is, or if none has a control. A
+        comparison with a side's own control is never below control."""
         if len(sides) == 2 and any(self.systems[key].control in sides[1] for key in sides[0]):
             return False
         return all(self._above_control(side, measure) is False for side in sides)

@@ -62,7 +62,7 @@ class PrecomputedTokens:
             return torch.from_numpy(self._codebook[values.astype(np.int64)])
         except IndexError:
             raise UserError(
-                f"{self.files[0].parent}: codes above the codebook's {len(self._codebook)}; rebuild the image tokens"
+                f"{self.files[0].parent}: codes above the codebook's {len(self._codebook)}; encode the corpus again"
             ) from None
 
 
