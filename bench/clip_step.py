@@ -28,7 +28,7 @@ from mdc.models.build import ModelSetup, build
 from mdc.models.encoder import Encoder
 from mdc.models.normalise import normalise
 from mdc.models.text import Vocabulary
-from mdc.plan.config.backbones import Backbone
+from mdc.plan.config.kinds.backbones import Backbone
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.read import load
 from mdc.training.objectives.objective import Setup

@@ -28,7 +28,7 @@ from mdc.extensions.mc_diffusion.mask_and_replace.method import Diffusing
 from mdc.extensions.mc_diffusion.mask_and_replace.model import DiffusionCaptioner
 from mdc.models.build import ModelSetup, build
 from mdc.models.text import Vocabulary
-from mdc.plan.config.backbones import FrozenEncoderBackbone
+from mdc.plan.config.kinds.backbones import FrozenEncoderBackbone
 from mdc.plan.config.methods import method
 from mdc.plan.config.read import load
 from mdc.training.objectives.objective import Setup

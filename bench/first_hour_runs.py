@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.text import Vocabulary
-from mdc.plan.config.backbones import Backbone
+from mdc.plan.config.kinds.backbones import Backbone
 from mdc.plan.config.read import load
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.plan import Plan

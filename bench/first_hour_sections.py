@@ -33,8 +33,8 @@ from first_hour_runs import (
 from torch import Tensor
 
 from mdc.models import cross_entropy
-from mdc.plan.config.backbones import Backbone
 from mdc.plan.config.decoding import Beam, Unmasking
+from mdc.plan.config.kinds.backbones import Backbone
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.processes.group import SINGLE_PROCESS, Group, process_group

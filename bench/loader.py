@@ -40,7 +40,7 @@ from mdc.data.loader.batches import CaptionBatches
 from mdc.data.shards.corpus_job import write_corpus
 from mdc.data.sources.source import open_corpus
 from mdc.models.text import Vocabulary
-from mdc.plan.config.sources import ParquetCorpus
+from mdc.plan.config.kinds.sources import ParquetCorpus
 from mdc.plan.data_folder import data_folder
 
 SIZE, SHORTER, BATCH = 224, 256, 64

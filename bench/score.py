@@ -24,7 +24,7 @@ from mdc.evaluation.predictors.caption_scores import GROUPS, Draws, Pair
 from mdc.methods.masked.score import Scorer
 from mdc.models.captioner import Captioner
 from mdc.models.normalise import normalise
-from mdc.plan.config.backbones import Backbone, Decoder
+from mdc.plan.config.kinds.backbones import Backbone, Decoder
 
 B32 = Backbone(
     label="ViT-B/32",

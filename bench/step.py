@@ -23,7 +23,7 @@ from mdc.models.build import ModelSetup, build
 from mdc.models.captioner import Captioner
 from mdc.models.precision import autocast
 from mdc.models.text import Vocabulary
-from mdc.plan.config.backbones import Backbone
+from mdc.plan.config.kinds.backbones import Backbone
 from mdc.plan.config.method import Method
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.read import load

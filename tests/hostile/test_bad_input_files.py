@@ -24,7 +24,7 @@ from mdc.evaluation.predictors.encode import trained_encoder
 from mdc.models.runs import read_run
 from mdc.models.text import Vocabulary
 from mdc.models.weights import load_weights, save_weights
-from mdc.plan.config.kinds import AnyProbe
+from mdc.plan.config.kinds.known import AnyProbe
 from mdc.plan.config.yaml_core import read_yaml
 from mdc.plan.records import UserError, read_json_lines, sha256_file, write_json
 from mdc.training.state import LATEST, Position, copied

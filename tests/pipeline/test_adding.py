@@ -74,7 +74,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kinds, listed = package / "extensions/mine/kinds.py", "KINDS = (SidecarCorpus,)"
     more = f"{block('class LeftToRight')}\n\nKINDS = (SidecarCorpus, LeftToRight)"
     text = kinds.read_text(encoding="utf-8").replace(listed, more)
-    own = "\nfrom mdc.plan.config.unmasking_order import UnmaskingOrder\n\n\nclass"
+    own = "\nfrom mdc.plan.config.kinds.unmasking_order import UnmaskingOrder\n\n\nclass"
     text = text.replace("\n\n\nclass", own, 1)
     kinds.write_text(text, encoding="utf-8")
     metrics = package / "evaluation/metrics/each.py"

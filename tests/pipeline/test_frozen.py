@@ -19,7 +19,7 @@ from mdc.data.shards.index import ShardReader, read_index
 from mdc.models.build import build_for
 from mdc.models.encoders.tower import read_tower
 from mdc.models.runs import open_run
-from mdc.plan.config.backbones import FrozenEncoderBackbone
+from mdc.plan.config.kinds.backbones import FrozenEncoderBackbone
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder

@@ -16,7 +16,7 @@ import yaml
 from data_samples import complete, encoded
 
 from mdc.app.cli import main
-from mdc.plan.config.kinds import AnyCorpus
+from mdc.plan.config.kinds.known import AnyCorpus
 from mdc.plan.config.read import load
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import sha256_file, write_json

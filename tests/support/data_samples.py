@@ -19,8 +19,8 @@ from mdc.data.formats.tar import TarWriter
 from mdc.data.shards import choice_set_job, corpus_job, probe_set_job, texts_job
 from mdc.data.shards.offsets import write_offsets
 from mdc.data.sources.source import Source, open_choices, open_corpus, open_probe, open_texts
-from mdc.plan.config.kinds import AnyChoice, AnyCorpus, AnyProbe
-from mdc.plan.config.sources import CaptionList
+from mdc.plan.config.kinds.known import AnyChoice, AnyCorpus, AnyProbe
+from mdc.plan.config.kinds.sources import CaptionList
 from mdc.plan.records import read_json, sha256_file, write_json
 
 COLOURS = ("red", "green", "blue", "yellow")

@@ -9,9 +9,9 @@ from typing import Any
 from scale_files import ROOT, plain
 
 from mdc.plan.artefacts import read_shown
-from mdc.plan.config.backbones import Backbone, VisualContext
-from mdc.plan.config.distortion import Distortion
-from mdc.plan.config.kind import names
+from mdc.plan.config.kinds.backbones import Backbone, VisualContext
+from mdc.plan.config.kinds.distortion import Distortion
+from mdc.plan.config.kinds.kind import names
 from mdc.plan.config.yaml_core import dump_yaml, read_yaml
 from mdc.plan.parts import METHODS
 

@@ -18,8 +18,8 @@ from mdc.models.image_text import ImageText
 from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.visual_context import count_of_tokens
 from mdc.plan import parts
-from mdc.plan.config.backbones import Backbone, Decoder
-from mdc.plan.config.heads import Probe
+from mdc.plan.config.kinds.backbones import Backbone, Decoder
+from mdc.plan.config.kinds.heads import Probe
 from mdc.plan.config.method import Method
 from mdc.plan.config.methods import method as made
 from mdc.plan.config.params import ProtocolData, ProtocolPretrain, ProtocolProbe

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.extensions.mc_diffusion.mask_and_replace.loss import MaskAndReplaceObjective, build_objective
-from mdc.plan.config.backbones import FrozenEncoderBackbone
+from mdc.plan.config.kinds.backbones import FrozenEncoderBackbone
 from mdc.plan.config.method import Method
 from mdc.plan.config.methods import method as made
 from mdc.training.objectives.objective import Setup

@@ -23,7 +23,7 @@ from mdc.evaluation.predictors.score import caption_tokens
 from mdc.models.encoder import pool
 from mdc.models.normalise import normalise
 from mdc.models.runs import WEIGHTS, open_run
-from mdc.plan.config.backbones import FrozenEncoderBackbone
+from mdc.plan.config.kinds.backbones import FrozenEncoderBackbone
 from mdc.plan.records import UserError, read_json
 
 TYPE = "mdc"

@@ -27,7 +27,7 @@ from mdc.evaluation.predictors.score import RunScorer
 from mdc.evaluation.predictors.writing import DecodedCaption
 from mdc.models.encoder import pool
 from mdc.models.runs import RunModel, open_run, scale_of, weights_of
-from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
+from mdc.plan.config.kinds.backbones import Backbone, FrozenEncoderBackbone
 from mdc.plan.records import UserError, did_you_mean
 from mdc.training.device import choose_device
 

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from mdc.app.find_run import run_folder
 from mdc.models.encoders.tower import Tower, shape_of
 from mdc.models.runs import read_run
-from mdc.plan.config.backbones import FrozenEncoderBackbone
-from mdc.plan.config.encoders import Encoder, MadeEncoder, OpenClipTower, TimmTower, shown_label
-from mdc.plan.config.kinds import ENCODERS
+from mdc.plan.config.kinds.backbones import FrozenEncoderBackbone
+from mdc.plan.config.kinds.encoders import Encoder, MadeEncoder, OpenClipTower, TimmTower, shown_label
+from mdc.plan.config.kinds.known import ENCODERS
 from mdc.plan.config.params import Params
 from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs import encoder_jobs

@@ -18,8 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mdc.plan.config.backbones import Backbone
-from mdc.plan.config.heads import Attentive
+from mdc.plan.config.kinds.backbones import Backbone
+from mdc.plan.config.kinds.heads import Attentive
 from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.records import UserError
 from mdc.report.statistics.metrics import mean_average_precision, per_item_top1

@@ -20,7 +20,7 @@ from mdc.evaluation.job_models import clip_scorer, trained_run
 from mdc.evaluation.parts import device_of, identity_of, ranges, sharded
 from mdc.evaluation.row_files import Columns, Row, write_results
 from mdc.plan.config.decoding import Unmasking
-from mdc.plan.config.kinds import AnyDistortion
+from mdc.plan.config.kinds.known import AnyDistortion
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import CaptionsJob, Policy
 from mdc.plan.parts import ABILITIES, load

@@ -7,8 +7,8 @@ import torch
 
 from mdc.models.runs import WEIGHTS, RunModel, expected_run
 from mdc.models.text import Vocabulary
-from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.decoding import Captioning
+from mdc.plan.config.kinds.backbones import FrozenEncoderBackbone
 from mdc.plan.config.score import Scoring
 from mdc.plan.data_folder import data_folder, weights_files, weights_path
 from mdc.plan.jobs.call import Call

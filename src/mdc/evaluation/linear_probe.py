@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mdc.plan.config.heads import Probe
+from mdc.plan.config.kinds.heads import Probe
 from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.records import UserError
 

@@ -1,8 +1,8 @@
 """The job ``mdc probe``: all probes of one encoder by one head: linear (paper, section 4.2 and appendix B), attentive or k-NN.
 
-Features are computed once per image set and encoder; a head (:mod:`mdc.plan.config.heads`) is fitted on the training split and
-tested on the test split. Its module has ``TOKENS``, whether it reads tokens instead of the pooled feature, and ``fit``. Writes
-``items.parquet``, the result of each test item, for paired comparisons of methods, and last ``probe.json``.
+Features are computed once per image set and encoder; a head (:mod:`mdc.plan.config.kinds.heads`) is fitted on the training split
+and tested on the test split. Its module has ``TOKENS``, whether it reads tokens instead of the pooled feature, and ``fit``.
+Writes ``items.parquet``, the result of each test item, for paired comparisons of methods, and last ``probe.json``.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ from mdc.models.encoder import build_encoder
 from mdc.models.encoders.tower import TOWER, Tower, read_tower
 from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.runs import expected_run, read_run
-from mdc.plan.config.backbones import Backbone, FrozenTokens
-from mdc.plan.config.heads import LINEAR
-from mdc.plan.config.kinds import BACKBONES, ENCODERS
+from mdc.plan.config.kinds.backbones import Backbone, FrozenTokens
+from mdc.plan.config.kinds.heads import LINEAR
+from mdc.plan.config.kinds.known import BACKBONES, ENCODERS
 from mdc.plan.config.problems import checked
 from mdc.plan.config.scale import ProbeRuntime
 from mdc.plan.fingerprint import fingerprint

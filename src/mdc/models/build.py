@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdc.models.initial import seeded
-from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
+from mdc.plan.config.kinds.backbones import Backbone, FrozenEncoderBackbone
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.jobs.model import PretrainJob
 

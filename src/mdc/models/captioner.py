@@ -13,7 +13,7 @@ from mdc.models.decoder import Block, TextTransformer
 from mdc.models.image_text import TokenCaptioner, word_head
 from mdc.models.memory import Memory
 from mdc.models.packing import Packing
-from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
+from mdc.plan.config.kinds.backbones import Backbone, FrozenEncoderBackbone
 
 
 class Captioner(TokenCaptioner):

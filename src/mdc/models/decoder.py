@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from mdc.models.initial import normal_
 from mdc.models.packing import Packing, key_mask
-from mdc.plan.config.backbones import Decoder as DecoderShape
+from mdc.plan.config.kinds.backbones import Decoder as DecoderShape
 
 _SCALE, _PERIOD = 1000.0, 10000.0  # DiT's: t counts to 1,000, and the slowest sinusoid has this period over 2π
 

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from mdc.models.initial import seeded
 from mdc.models.open_clip_parts import load
 from mdc.models.pixel_encoder import PixelEncoder
-from mdc.plan.config.backbones import Backbone
+from mdc.plan.config.kinds.backbones import Backbone
 
 ATTENDS = True
 

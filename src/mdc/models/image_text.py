@@ -11,7 +11,7 @@ from mdc.models.encoder import build_encoder
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
 from mdc.models.pixel_encoder import PixelEncoder
-from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone, visual_contexts
+from mdc.plan.config.kinds.backbones import Backbone, FrozenEncoderBackbone, visual_contexts
 
 _AT_ONCE = 8  # images per tower call: larger batches are bound by memory on a CPU
 

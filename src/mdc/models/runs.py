@@ -8,7 +8,7 @@ from mdc.models.build import build_for
 from mdc.models.encoders.tower import fill, read_tower
 from mdc.models.text import Vocabulary
 from mdc.models.weights import BEST, CHECKPOINT, load_weights
-from mdc.plan.config.backbones import FrozenEncoderBackbone
+from mdc.plan.config.kinds.backbones import FrozenEncoderBackbone
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import PretrainJob

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
+from mdc.plan.config.kinds.backbones import Backbone, FrozenEncoderBackbone
 
 
 def count_of_tokens(backbone: Backbone | FrozenEncoderBackbone) -> int:

@@ -31,7 +31,7 @@ METHODS = {
     path.parent.name: _package(path.parent) for path in _declared("methods/*/method.py", "extensions/*/*/method.py")
 }
 
-#: declarations of extensions: kinds of things (mdc.plan.config.kind), jobs, and verbs
+#: declarations of extensions: kinds of things (mdc.plan.config.kinds.kind), jobs, and verbs
 EXTENDING = {
     part: [f"{_package(path.parent)}.{part}" for path in _declared(f"extensions/*/{part}.py")]
     for part in ("kinds", "jobs", "verbs")

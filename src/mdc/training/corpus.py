@@ -14,7 +14,7 @@ from mdc.data.loader.precomputed_tokens import PrecomputedTokens
 from mdc.data.shards.index import read_index
 from mdc.models.text import Vocabulary
 from mdc.models.visual_context import count_of_tokens
-from mdc.plan.config.backbones import FrozenEncoderBackbone
+from mdc.plan.config.kinds.backbones import FrozenEncoderBackbone
 from mdc.plan.config.pretrain import Blocks
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.processes.group import Group

@@ -25,7 +25,7 @@ from mdc.models.build import build_for
 from mdc.models.recomputing import recompute_layers
 from mdc.models.text import Vocabulary
 from mdc.models.visual_context import count_of_tokens
-from mdc.plan.config.backbones import FrozenEncoderBackbone
+from mdc.plan.config.kinds.backbones import FrozenEncoderBackbone
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.processes.group import Group

@@ -8,7 +8,7 @@ from mdc.evaluation.predictors.folded import read_images
 from mdc.extensions.blog.regions import boxed, read
 from mdc.models.captioner import Captioner
 from mdc.models.pixel_encoder import PixelEncoder
-from mdc.plan.config.backbones import Backbone, visual_contexts
+from mdc.plan.config.kinds.backbones import Backbone, visual_contexts
 
 CLS = torch.randn(2, 6, generator=torch.Generator().manual_seed(0))
 

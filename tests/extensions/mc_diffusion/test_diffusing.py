@@ -15,7 +15,7 @@ from mdc.extensions.mc_diffusion.mask_and_replace.generate import Conditions, Wr
 from mdc.extensions.mc_diffusion.mask_and_replace.loss import build_objective
 from mdc.extensions.mc_diffusion.mask_and_replace.method import Diffusing
 from mdc.models.text import Vocabulary
-from mdc.plan.config.backbones import Decoder
+from mdc.plan.config.kinds.backbones import Decoder
 from mdc.plan.config.method import Method
 from mdc.training.objectives.objective import Setup
 

@@ -28,7 +28,7 @@ from mdc.extensions.mc_diffusion.kinds import GumbelVqgan, VqVae
 from mdc.extensions.mc_diffusion.mask_and_replace.loss import build_objective
 from mdc.models.encoders.tower import TOWER, read_tower
 from mdc.models.runs import open_run
-from mdc.plan.config.backbones import FrozenEncoderBackbone
+from mdc.plan.config.kinds.backbones import FrozenEncoderBackbone
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.read import read_job

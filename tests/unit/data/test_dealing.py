@@ -10,7 +10,7 @@ from mdc.data.formats.samples import Skipped, rank_hash
 from mdc.data.shards.index import ShardReader
 from mdc.data.shards.set_job import splits_of
 from mdc.data.sources.corpora.parquet import resplit
-from mdc.plan.config.sources import ParquetCorpus
+from mdc.plan.config.kinds.sources import ParquetCorpus
 from mdc.plan.records import UserError
 
 SOURCE: dict[str, Any] = {"kind": "parquet", "path": "a.parquet", "key_column": "image_id"}

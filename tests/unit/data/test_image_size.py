@@ -18,8 +18,8 @@ from mdc.data.formats.reading import SourceItem, with_images
 from mdc.data.formats.samples import LeftOut, RawSample, Skipped, skipped_list
 from mdc.data.shards.corpus_job import write_corpus
 from mdc.data.sources.source import open_corpus, open_probe
-from mdc.plan.config.kinds import AnyCorpus
-from mdc.plan.config.sources import BuilderProbe, FolderProbe
+from mdc.plan.config.kinds.known import AnyCorpus
+from mdc.plan.config.kinds.sources import BuilderProbe, FolderProbe
 from mdc.plan.records import UserError
 
 ORIENTATION = 0x0112

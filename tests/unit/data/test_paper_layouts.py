@@ -6,7 +6,7 @@ import pytest
 from data_samples import encoded, write_parquet, write_probe
 from read_table import read_table
 
-from mdc.plan.config.sources import ParquetProbe
+from mdc.plan.config.kinds.sources import ParquetProbe
 
 # the source as params.yaml would have it; the folder in it, file names by split
 LAYOUTS = read_table(__file__, "layouts")

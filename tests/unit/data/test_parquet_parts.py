@@ -8,7 +8,7 @@ import pytest
 from data_samples import encoded, write_parquet
 from made_in_parts import SPLITS, as_whole, hashes, join, parts_of
 
-from mdc.plan.config.sources import ParquetCorpus
+from mdc.plan.config.kinds.sources import ParquetCorpus
 
 ROWS = [5, 1, 7, 3]
 

@@ -14,8 +14,8 @@ from mdc.data.formats.captions import clean_captions
 from mdc.data.formats.samples import Skipped
 from mdc.data.sources.probes import caption_nouns
 from mdc.models.text import clip_pieces
-from mdc.plan.config.kinds import CHOICES, CORPORA, PROBES
-from mdc.plan.config.sources import CaptionList
+from mdc.plan.config.kinds.known import CHOICES, CORPORA, PROBES
+from mdc.plan.config.kinds.sources import CaptionList
 from mdc.plan.fingerprint import closure
 from mdc.plan.records import UserError
 

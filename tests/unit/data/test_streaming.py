@@ -18,7 +18,7 @@ from mdc.data.formats.samples import LeftOut, Skipped, rank_hash, safe_key
 from mdc.data.sources.choices.parquet_images import parquet_images
 from mdc.data.sources.corpora import parquet as corpus
 from mdc.data.sources.source import open_corpus
-from mdc.plan.config.sources import ParquetCorpus, TableCorpus
+from mdc.plan.config.kinds.sources import ParquetCorpus, TableCorpus
 from mdc.plan.records import UserError
 
 

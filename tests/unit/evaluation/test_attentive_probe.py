@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from mdc.evaluation import attentive_probe
 from mdc.evaluation.attentive_probe import Fitting, heads_of, initial, predict, trained
-from mdc.plan.config.backbones import FrozenTokens
-from mdc.plan.config.heads import Attentive
+from mdc.plan.config.kinds.backbones import FrozenTokens
+from mdc.plan.config.kinds.heads import Attentive
 from mdc.plan.config.params import ProtocolProbe
 from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.records import UserError

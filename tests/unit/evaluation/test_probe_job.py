@@ -25,8 +25,8 @@ from mdc.evaluation.probe import main
 from mdc.extensions.neighbours.kinds import Neighbours
 from mdc.models.encoder import build_encoder
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
-from mdc.plan.config.heads import Attentive, Probe
-from mdc.plan.config.kinds import HEADS
+from mdc.plan.config.kinds.heads import Attentive, Probe
+from mdc.plan.config.kinds.known import HEADS
 from mdc.plan.config.params import ProtocolProbe
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder

@@ -12,7 +12,7 @@ from mdc.models.captioner import Captioner
 from mdc.models.decoder import TextTransformer
 from mdc.models.packing import packing
 from mdc.models.text import Vocabulary
-from mdc.plan.config.backbones import Decoder
+from mdc.plan.config.kinds.backbones import Decoder
 
 V, CONTEXT, MEMORY = 40, 16, 24
 

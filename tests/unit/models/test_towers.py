@@ -23,8 +23,8 @@ from mdc.models.encoder import Encoder
 from mdc.models.encoders.tower import Tower, fetched, places, read_tower, shape_of, weights_of_file
 from mdc.models.normalise import normalise
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
-from mdc.plan.config.backbones import FrozenTokens
-from mdc.plan.config.kinds import ENCODERS
+from mdc.plan.config.kinds.backbones import FrozenTokens
+from mdc.plan.config.kinds.known import ENCODERS
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import EncoderJob

@@ -17,11 +17,11 @@ import mdc.plan.fingerprint as fp
 from mdc.app.cli import main
 from mdc.plan import parts
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.backbones import Backbone, VisualContext
-from mdc.plan.config.heads import LINEAR
-from mdc.plan.config.kind import of_extensions
-from mdc.plan.config.kinds import CHOICES, CORPORA, DISTORTIONS, HEADS, PROBES
-from mdc.plan.config.sources import CaptionList
+from mdc.plan.config.kinds.backbones import Backbone, VisualContext
+from mdc.plan.config.kinds.heads import LINEAR
+from mdc.plan.config.kinds.kind import of_extensions
+from mdc.plan.config.kinds.known import CHOICES, CORPORA, DISTORTIONS, HEADS, PROBES
+from mdc.plan.config.kinds.sources import CaptionList
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import write_json

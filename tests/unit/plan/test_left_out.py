@@ -30,13 +30,13 @@ from mdc.methods.contrastive.method import Contrastive
 from mdc.methods.masked.method import Masked, MaskedMethod
 from mdc.plan import parts
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.backbones import visual_contexts
 from mdc.plan.config.decoding import Decoding
-from mdc.plan.config.heads import LINEAR, Attentive
-from mdc.plan.config.kinds import BACKBONES, CHOICES, CORPORA, DISTORTIONS, ENCODERS, HEADS, PROBES
+from mdc.plan.config.kinds.backbones import visual_contexts
+from mdc.plan.config.kinds.heads import LINEAR, Attentive
+from mdc.plan.config.kinds.known import BACKBONES, CHOICES, CORPORA, DISTORTIONS, ENCODERS, HEADS, PROBES
+from mdc.plan.config.kinds.sources import CaptionList
 from mdc.plan.config.method import Method
 from mdc.plan.config.read import load
-from mdc.plan.config.sources import CaptionList
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.registry.datasets import REGISTRY
@@ -248,7 +248,7 @@ EDITS: list[tuple[str, str, str, Callable[[dict[str, Any]], bool], str]] = [
         "mini",
     ),
     (
-        "plan/config/backbones.py",
+        "plan/config/kinds/backbones.py",
         'json_schema_extra=_listed)] = "patches"',
         'json_schema_extra=_listed)] = "mean"',
         lambda backbone: backbone.get("visual_context") == "patches",

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from mdc.app.init.values import SIZES
-from mdc.plan.config import sources
-from mdc.plan.config.choice_sources import TableChoice
+from mdc.plan.config.kinds import sources
+from mdc.plan.config.kinds.choice_sources import TableChoice
 
 PAGES = (Path(__file__).resolve().parents[3] / f"docs/{name}.md" for name in ("own-data", "sources"))
 PAGE = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)

@@ -11,7 +11,7 @@ from scale_plans import changed_plan, plan_of
 
 from mdc.extensions.mc_diffusion.kinds import GumbelVqgan
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.backbones import FrozenEncoderBackbone
+from mdc.plan.config.kinds.backbones import FrozenEncoderBackbone
 from mdc.plan.config.pretrain import Average
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.folder import ScaleFolder

@@ -7,8 +7,8 @@ from read_table import read_table
 from scale_files import scale_values
 from scale_plans import changed_plan
 
-from mdc.plan.config.choice_sources import ARO_SYMMETRIC, Parts, mean_over
-from mdc.plan.config.kinds import CHOICES
+from mdc.plan.config.kinds.choice_sources import ARO_SYMMETRIC, Parts, mean_over
+from mdc.plan.config.kinds.known import CHOICES
 from mdc.plan.config.systems import SystemEntry, Systems, expand
 from mdc.plan.jobs.ids import Run
 from mdc.plan.records import UserError

@@ -16,7 +16,7 @@ from mdc.app.model import Model
 from mdc.app.user_images import picture_file
 from mdc.data.formats.images import center_resize
 from mdc.evaluation.predictors.writing import DecodedCaption
-from mdc.plan.config.backbones import visual_contexts
+from mdc.plan.config.kinds.backbones import visual_contexts
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.records import UserError, text_lines
 

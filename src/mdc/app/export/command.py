@@ -19,7 +19,7 @@ from mdc.app.find_run import run_folder
 from mdc.models.runs import WEIGHTS as RUN_WEIGHTS
 from mdc.models.runs import RunModel, open_run, scale_of, weights_of
 from mdc.models.weights import saving
-from mdc.plan.config.backbones import FrozenEncoderBackbone
+from mdc.plan.config.kinds.backbones import FrozenEncoderBackbone
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job

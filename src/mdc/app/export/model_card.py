@@ -7,7 +7,7 @@ from typing import Any
 
 from mdc.app.export.open_clip_model import feature
 from mdc.app.export.results import Results
-from mdc.plan.config.backbones import Backbone
+from mdc.plan.config.kinds.backbones import Backbone
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.registry.datasets import REGISTRY
 from mdc.report.frame import POOLINGS

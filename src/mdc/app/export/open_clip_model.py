@@ -22,7 +22,7 @@ from mdc.models.decoder import TextTransformer
 from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD
 from mdc.models.runs import RunModel
 from mdc.models.text import CLIP_EOT, CLIP_SIZE, CLIP_SOT, Vocabulary
-from mdc.plan.config.backbones import Backbone, Decoder
+from mdc.plan.config.kinds.backbones import Backbone, Decoder
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job
 from mdc.plan.records import UserError, read_json

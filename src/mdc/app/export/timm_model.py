@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD
 from mdc.models.runs import RunModel
-from mdc.plan.config.backbones import Backbone
+from mdc.plan.config.kinds.backbones import Backbone
 from mdc.plan.jobs.model import PretrainJob
 
 #: the files that timm and transformers read

@@ -132,7 +132,7 @@ def survey(root: Path, corpus: Corpus) -> Survey:
 
     UserError for an invalid file, without captions, or if no opened image can be read.
     """
-    from mdc.plan.config.kinds import CORPORA
+    from mdc.plan.config.kinds.known import CORPORA
 
     complete = CORPORA[corpus.source["kind"]].model_validate(corpus.source).complete()
     source: Any = open_corpus({**complete, "val_fraction": complete.get("val_fraction") or 0.0}, root)

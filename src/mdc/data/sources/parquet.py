@@ -1,6 +1,6 @@
 """Rows of parquet files by split, streamed, for the kinds ``parquet``, ``caption_nouns`` and ``pairs``.
 
-``path`` is a file or a folder of them; the columns' names come from the source's mapping (mdc.plan.config.sources).
+``path`` is a file or a folder of them; the columns' names come from the source's mapping (mdc.plan.config.kinds.sources).
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """Sources of samples: a source is opened once, and then gives the samples of its splits, the same in every run.
 
-A source is described by a mapping with a ``kind``; :mod:`mdc.plan.config.kinds` has a class for each, which checks and
+A source is described by a mapping with a ``kind``; :mod:`mdc.plan.config.kinds.known` has a class for each, which checks and
 completes its keys, and names its module. That module's ``open_source(source, data_dir)`` takes the
 complete mapping, and reads at once what all splits need (tables, lists, class names). A bad sample is left out and counted by
 its reason; a bad file is a UserError.
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from mdc.data.formats.samples import ChoiceSample, RawSample, Shortcut, Skipped
-from mdc.plan.config.kind import Kind
-from mdc.plan.config.kinds import CHOICES, CORPORA, PROBES
-from mdc.plan.config.sources import CaptionList
+from mdc.plan.config.kinds.kind import Kind
+from mdc.plan.config.kinds.known import CHOICES, CORPORA, PROBES
+from mdc.plan.config.kinds.sources import CaptionList
 from mdc.plan.data_folder import Links
 
 Sample = TypeVar("Sample", covariant=True)

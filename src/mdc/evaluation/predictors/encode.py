@@ -10,7 +10,7 @@ from mdc.models.encoders.tower import Tower, fill
 from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.precision import autocast
 from mdc.models.weights import load_weights
-from mdc.plan.config.backbones import Backbone
+from mdc.plan.config.kinds.backbones import Backbone
 
 
 class ImageEncoder:

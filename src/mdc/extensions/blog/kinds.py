@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import Field, model_validator
 
-from mdc.plan.config.backbones import Backbone, VisualContext
-from mdc.plan.config.distortion import Distortion
+from mdc.plan.config.kinds.backbones import Backbone, VisualContext
+from mdc.plan.config.kinds.distortion import Distortion
 from mdc.plan.config.types import Positive
 
 

@@ -4,10 +4,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mdc.plan.config.encoders import Behind, MadeEncoder
+from mdc.plan.config.kinds.encoders import Behind, MadeEncoder
+from mdc.plan.config.kinds.sources import Captions, CorpusSource, Images, OfDataset, Split
 from mdc.plan.config.references import DATASET, CorpusName, DatasetName, Ref
 from mdc.plan.config.score import OpenClipModel
-from mdc.plan.config.sources import Captions, CorpusSource, Images, OfDataset, Split
 from mdc.plan.config.types import DataPath, HeldOut, Name, NonNegative, Positive, Strict, Threads
 
 TokenizerName = Annotated[Name, Ref("tokenizers", "tokenizer (tokenizers)")]

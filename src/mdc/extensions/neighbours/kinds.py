@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mdc.plan.config.choice_sources import ChoiceSource
-from mdc.plan.config.heads import Head
+from mdc.plan.config.kinds.choice_sources import ChoiceSource
+from mdc.plan.config.kinds.heads import Head
+from mdc.plan.config.kinds.sources import OfDataset
 from mdc.plan.config.references import DATASET
-from mdc.plan.config.sources import OfDataset
 from mdc.plan.config.types import NonNegative, Positive
 
 

@@ -3,7 +3,7 @@
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.build import ModelSetup
 from mdc.models.captioner import Captioner
-from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
+from mdc.plan.config.kinds.backbones import Backbone, FrozenEncoderBackbone
 from mdc.training.objectives.captioning import CaptioningObjective, Supervision
 from mdc.training.objectives.left_to_right import supervise
 from mdc.training.objectives.objective import Setup

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from mdc.plan.config.kinds import AnyBackbone
+from mdc.plan.config.kinds.known import AnyBackbone
 from mdc.plan.config.method import Method
 
 

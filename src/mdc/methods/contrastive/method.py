@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from mdc.plan.config.backbones import FrozenBackbone
-from mdc.plan.config.kinds import AnyBackbone
+from mdc.plan.config.kinds.backbones import FrozenBackbone
+from mdc.plan.config.kinds.known import AnyBackbone
 from mdc.plan.config.method import Method
 
 

@@ -12,7 +12,7 @@ from mdc.models.image_text import ImageText
 from mdc.models.initial import normal_
 from mdc.models.packing import Packing
 from mdc.models.precision import at_least_float32
-from mdc.plan.config.backbones import Backbone
+from mdc.plan.config.kinds.backbones import Backbone
 from mdc.plan.records import UserError
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from mdc.models.encoders.tower import Tower, places
-from mdc.plan.config.encoders import OpenClipTower
+from mdc.plan.config.kinds.encoders import OpenClipTower
 from mdc.plan.data_folder import weights_path
 from mdc.plan.jobs.model import EncoderJob
 from mdc.plan.records import UserError

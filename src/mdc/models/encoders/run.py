@@ -8,8 +8,8 @@ from mdc.models.encoder import build_encoder
 from mdc.models.encoders.tower import Tower, fill
 from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD
 from mdc.models.weights import load_weights
-from mdc.plan.config.backbones import Backbone
-from mdc.plan.config.kinds import RunBehind
+from mdc.plan.config.kinds.backbones import Backbone
+from mdc.plan.config.kinds.known import RunBehind
 from mdc.plan.jobs.model import EncoderJob
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from mdc.models.encoders.tower import Tower, fill, places, weights_of_file
-from mdc.plan.config.encoders import TimmTower
+from mdc.plan.config.kinds.encoders import TimmTower
 from mdc.plan.jobs.model import EncoderJob
 from mdc.plan.records import UserError
 

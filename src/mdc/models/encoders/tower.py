@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from mdc.models.normalise import normalise
-from mdc.plan.config.backbones import FrozenTokens
-from mdc.plan.config.encoders import RANDOM
+from mdc.plan.config.kinds.backbones import FrozenTokens
+from mdc.plan.config.kinds.encoders import RANDOM
 from mdc.plan.jobs.model import EncoderJob
 from mdc.plan.jobs.read import as_job
 from mdc.plan.outputs import recorded

@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
-from mdc.plan.config.backbones import FrozenBackbone
 from mdc.plan.config.decoding import Captioning, Unmasking
 from mdc.plan.config.judge import ByClipScore, Contest, Judge
+from mdc.plan.config.kinds.backbones import FrozenBackbone
 from mdc.plan.config.methods import DECODINGS
 from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.problems import short

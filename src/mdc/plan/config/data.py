@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from mdc.plan.config.kinds import AnyChoice, AnyCorpus, AnyProbe
+from mdc.plan.config.kinds.known import AnyChoice, AnyCorpus, AnyProbe
+from mdc.plan.config.kinds.sources import CaptionList, PairsCorpus
 from mdc.plan.config.problems import short
 from mdc.plan.config.references import ProbeName, Ref, VocabularyName
-from mdc.plan.config.sources import CaptionList, PairsCorpus
 from mdc.plan.config.types import (
     Column,
     DataPath,

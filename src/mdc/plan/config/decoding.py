@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from mdc.plan.config.kinds import AnyOrder
+from mdc.plan.config.kinds.known import AnyOrder
 from mdc.plan.config.types import NonNegative, Positive, SomeUnique, Strict, Threads, increasing
 
 

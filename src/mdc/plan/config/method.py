@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from mdc.plan.config.backbones import FrozenBackbone
 from mdc.plan.config.decoding import Beam, Decoding, Unmasking
-from mdc.plan.config.kinds import AnyBackbone
+from mdc.plan.config.kinds.backbones import FrozenBackbone
+from mdc.plan.config.kinds.known import AnyBackbone
 from mdc.plan.config.types import Positive, Strict
 
 #: a colour, and matplotlib's letter of a marker

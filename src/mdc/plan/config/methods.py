@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from mdc.plan.config.decoding import Beam, Decoding, SweptUnmasking, Unmasking
-from mdc.plan.config.kind import names
+from mdc.plan.config.kinds.kind import names
 from mdc.plan.config.method import Method
 from mdc.plan.parts import METHODS, declared
 from mdc.plan.records import UserError

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from mdc.plan.artefacts import ARTEFACTS, Artefact
-from mdc.plan.config.backbones import FrozenBackbone
-from mdc.plan.config.encoders import RunTower
+from mdc.plan.config.kinds.backbones import FrozenBackbone
+from mdc.plan.config.kinds.encoders import RunTower
 from mdc.plan.config.methods import AnyMethod
 from mdc.plan.config.problems import first_problem
 from mdc.plan.config.references import unresolved

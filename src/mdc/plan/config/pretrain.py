@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from mdc.plan.config.kinds import AnyBackbone
+from mdc.plan.config.kinds.known import AnyBackbone
 from mdc.plan.config.methods import BY_RUN
 from mdc.plan.config.problems import first_problem, short
 from mdc.plan.config.references import BackboneName, CorpusName, MethodName, TrainedOn

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from mdc.plan.config.backbones import FrozenBackbone
+from mdc.plan.config.kinds.backbones import FrozenBackbone
 from mdc.plan.config.method import Method
 from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.references import (

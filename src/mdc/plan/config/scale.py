@@ -8,10 +8,10 @@ from pydantic import Field, create_model, model_validator
 
 from mdc.plan.config.captions import Captions, Coca
 from mdc.plan.config.data import Data
-from mdc.plan.config.encoders import Encode, MadeEncoder
-from mdc.plan.config.heads import Probe
-from mdc.plan.config.kind import sections
-from mdc.plan.config.kinds import AnyEncoder, AnyHead
+from mdc.plan.config.kinds.encoders import Encode, MadeEncoder
+from mdc.plan.config.kinds.heads import Probe
+from mdc.plan.config.kinds.kind import sections
+from mdc.plan.config.kinds.known import AnyEncoder, AnyHead
 from mdc.plan.config.pretrain import Pretrain, Variant
 from mdc.plan.config.score import Scoring
 from mdc.plan.config.systems import CaptionSystem

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, WithJsonSchema, model_validator
 
-from mdc.plan.config.distortion import Distortion
-from mdc.plan.config.kinds import DISTORTIONS, AnyDistortion
+from mdc.plan.config.kinds.distortion import Distortion
+from mdc.plan.config.kinds.known import DISTORTIONS, AnyDistortion
 from mdc.plan.config.methods import AnyDecoding, SweptDecoding
 from mdc.plan.config.references import MethodName
 from mdc.plan.config.types import Name, Strict, Unique, check_reference

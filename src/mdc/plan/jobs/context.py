@@ -10,14 +10,14 @@ from pydantic import ValidationError
 
 from mdc.plan.config.captions import Finetune
 from mdc.plan.config.data import origin_of
-from mdc.plan.config.encoders import RunTower
+from mdc.plan.config.kinds.encoders import RunTower
+from mdc.plan.config.kinds.sources import PairsCorpus
 from mdc.plan.config.method import Method
 from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.probe_tables import ProbeTable
 from mdc.plan.config.problems import first_problem
 from mdc.plan.config.scale import Scale
-from mdc.plan.config.sources import PairsCorpus
 from mdc.plan.config.types import Parameters, WithClaims
 from mdc.plan.fingerprint import fingerprint
 from mdc.plan.jobs.accepted import Accepted, Edit

@@ -7,7 +7,7 @@ i + 2n, …
 from typing import Any
 
 from mdc.plan.config.data import origin_of
-from mdc.plan.config.sources import CorpusSource, PairsCorpus
+from mdc.plan.config.kinds.sources import CorpusSource, PairsCorpus
 from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import CorpusPartsJob, DownloadJob, PlanDownloadJob

@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import Any
 
 from mdc.plan import parts
-from mdc.plan.config.backbones import Backbone, FrozenBackbone, FrozenEncoderBackbone, FrozenTokens
-from mdc.plan.config.encoders import Behind, Encoder, MadeEncoder, RunTower
-from mdc.plan.config.kinds import RunBehind
+from mdc.plan.config.kinds.backbones import Backbone, FrozenBackbone, FrozenEncoderBackbone, FrozenTokens
+from mdc.plan.config.kinds.encoders import Behind, Encoder, MadeEncoder, RunTower
+from mdc.plan.config.kinds.known import RunBehind
 from mdc.plan.jobs.context import Context, once
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.model import EncodedJob, EncoderJob, PretrainJob

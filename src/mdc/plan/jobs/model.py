@@ -4,14 +4,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from mdc.plan.config.backbones import FrozenTokens
 from mdc.plan.config.captions import OpenClip
 from mdc.plan.config.data import ClassCaptions, Dataset
 from mdc.plan.config.decoding import Captioning
-from mdc.plan.config.encoders import Encode
-from mdc.plan.config.heads import Features, Probe
 from mdc.plan.config.judge import ByClipScore, ByEndpoint
-from mdc.plan.config.kinds import (
+from mdc.plan.config.kinds.backbones import FrozenTokens
+from mdc.plan.config.kinds.encoders import Encode
+from mdc.plan.config.kinds.heads import Features, Probe
+from mdc.plan.config.kinds.known import (
     AnyBehind,
     AnyChoice,
     AnyCorpus,
@@ -22,11 +22,11 @@ from mdc.plan.config.kinds import (
     JobBackbone,
     TrainedBackbone,
 )
+from mdc.plan.config.kinds.sources import CaptionList
 from mdc.plan.config.methods import AnyDecoding, AnyMethod
 from mdc.plan.config.params import ProtocolData, ProtocolPretrain, ProtocolProbe
 from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.score import OpenClipModel, Scoring
-from mdc.plan.config.sources import CaptionList
 from mdc.plan.config.types import Name, Names, NonNegative, Positive, Share, Strict
 from mdc.plan.jobs.job import Job
 

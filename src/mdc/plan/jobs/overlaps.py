@@ -4,7 +4,7 @@ tables show them."""
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from mdc.plan.config.encoders import RANDOM, shown_label
+from mdc.plan.config.kinds.encoders import RANDOM, shown_label
 from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.model import (
     CaptionMetricsJob,

@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Any
 
 from mdc.plan import parts
-from mdc.plan.config.backbones import Backbone, FrozenBackbone, FrozenEncoderBackbone, visual_contexts
-from mdc.plan.config.heads import LINEAR, Features, Probe
+from mdc.plan.config.kinds.backbones import Backbone, FrozenBackbone, FrozenEncoderBackbone, visual_contexts
+from mdc.plan.config.kinds.heads import LINEAR, Features, Probe
+from mdc.plan.config.kinds.sources import ScenesCorpus
 from mdc.plan.config.layers import scale_file
-from mdc.plan.config.sources import ScenesCorpus
 from mdc.plan.config.types import Strict
 from mdc.plan.jobs import caption_jobs, encoder_jobs
 from mdc.plan.jobs.artefact_plans import artefact_job

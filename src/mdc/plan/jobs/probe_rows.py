@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from mdc.plan.config.encoders import RANDOM, shown_label
+from mdc.plan.config.kinds.encoders import RANDOM, shown_label
 from mdc.plan.config.probe_tables import ProbeTable
 from mdc.plan.jobs.context import Context, Encoder, compared
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained, probe_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mdc.plan.config.choice_sources import mean_over
+from mdc.plan.config.kinds.choice_sources import mean_over
 from mdc.plan.config.references import BackboneName, ChoicesNames, Methods
 from mdc.plan.config.score import OpenClipModel
 from mdc.plan.config.score_tables import OfScores
@@ -42,8 +42,8 @@ _ERROR_LINE = names(
 
 class ChoiceColumn(Strict):
     """A column of Table 2: ``sets`` of data.choices, averaged as their benchmark does
-    (:class:`mdc.plan.config.choice_sources.Parts`). ``ties``: a tie among k best options counts 1/k (shared), or as by an argmax
-    if the right option comes first (right) or last (wrong); the average leaves out columns of the latter two.
+    (:class:`mdc.plan.config.kinds.choice_sources.Parts`). ``ties``: a tie among k best options counts 1/k (shared), or as by an
+    argmax if the right option comes first (right) or last (wrong); the average leaves out columns of the latter two.
 
     ``score``: Winoground's, for sets whose items have two images and two captions: whether each image's own caption scores higher
     (text), each caption's own image (image), or both (group). The average leaves out such a column too, and ties do not count.

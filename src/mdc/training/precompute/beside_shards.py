@@ -12,7 +12,7 @@ import torch
 from mdc.data.loader.center_crops import corpus_images
 from mdc.data.shards.index import read_index
 from mdc.models.encoders.tower import Lines, Tower, read_tower
-from mdc.plan.config.backbones import FrozenTokens
+from mdc.plan.config.kinds.backbones import FrozenTokens
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import EncodedJob, EncoderJob
 from mdc.plan.jobs.read import as_job

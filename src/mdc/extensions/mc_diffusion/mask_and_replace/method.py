@@ -6,9 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from mdc.extensions.mc_diffusion.kinds import WordsName
-from mdc.plan.config.backbones import FrozenBackbone
 from mdc.plan.config.decoding import Decoding
-from mdc.plan.config.kinds import AnyBackbone
+from mdc.plan.config.kinds.backbones import FrozenBackbone
+from mdc.plan.config.kinds.known import AnyBackbone
 from mdc.plan.config.method import Method
 from mdc.plan.config.types import NonNegative, Positive, SomeUnique, Strict
 from mdc.plan.records import UserError

@@ -13,7 +13,7 @@ from mdc.models.build import ModelSetup
 from mdc.models.image_text import ImageCaptioner, word_head
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
-from mdc.plan.config.backbones import FrozenEncoderBackbone
+from mdc.plan.config.kinds.backbones import FrozenEncoderBackbone
 
 
 class DiffusionCaptioner(ImageCaptioner):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from mdc.models.decoder import Block, initialise
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
-from mdc.plan.config.backbones import Decoder as DecoderShape
+from mdc.plan.config.kinds.backbones import Decoder as DecoderShape
 
 
 class TimedNorm(nn.Module):

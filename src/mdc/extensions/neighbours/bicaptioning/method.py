@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from mdc.methods.autoregressive.method import LeftToRight, cannot_halve
-from mdc.plan.config.kinds import AnyBackbone
+from mdc.plan.config.kinds.known import AnyBackbone
 
 
 class Bicaptioning(LeftToRight):

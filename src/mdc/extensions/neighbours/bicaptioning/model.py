@@ -7,7 +7,7 @@ from mdc.models.captioner import Captioner
 from mdc.models.cross_entropy import weighted_cross_entropy_sum
 from mdc.models.decoder import TextTransformer
 from mdc.models.packing import Packing
-from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
+from mdc.plan.config.kinds.backbones import Backbone, FrozenEncoderBackbone
 
 
 class BiCaptioner(Captioner):

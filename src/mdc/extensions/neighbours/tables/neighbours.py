@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.backbones import Backbone
-from mdc.plan.config.encoders import OpenClipTower, TimmTower
+from mdc.plan.config.kinds.backbones import Backbone
+from mdc.plan.config.kinds.encoders import OpenClipTower, TimmTower
 from mdc.plan.config.probe_tables import ProbeTable
 from mdc.plan.config.references import BackboneNames, HeadName, MethodSide, Ref
 from mdc.plan.config.types import Claims, Pairs, Scored, SomeUnique, equal_labels

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mdc.plan.config.kind import Kind, Loaded, kinds
+from mdc.plan.config.kinds.kind import Kind, Loaded, kinds
 from mdc.plan.config.references import EncoderName
 from mdc.plan.config.types import Positive, Strict, check_reference
 

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from mdc.plan.config.kind import Kind
+from mdc.plan.config.kinds.kind import Kind
 
 
 class UnmaskingOrder(Kind):

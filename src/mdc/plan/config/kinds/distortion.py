@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from typing import Self
 
-from mdc.plan.config.kind import Kind
+from mdc.plan.config.kinds.kind import Kind
 from mdc.plan.config.types import Positive
 
 

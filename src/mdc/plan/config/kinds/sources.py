@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mdc.plan.config.kind import Kind
+from mdc.plan.config.kinds.kind import Kind
 from mdc.plan.config.references import DATASET, DatasetName
 from mdc.plan.config.types import Column, DataPath, HeldOut, NonNegative, Positive, Strict, Words, needing
 

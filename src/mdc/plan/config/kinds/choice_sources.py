@@ -4,9 +4,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from mdc.plan.config.kind import Kind
+from mdc.plan.config.kinds.kind import Kind
+from mdc.plan.config.kinds.sources import OfDataset
 from mdc.plan.config.references import DATASET
-from mdc.plan.config.sources import OfDataset
 from mdc.plan.config.types import DataPath, NonNegative, Positive, Strict
 
 _SYMMETRIC = (

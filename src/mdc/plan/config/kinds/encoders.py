@@ -3,8 +3,8 @@
 from abc import abstractmethod
 from typing import Any, Literal
 
-from mdc.plan.config.backbones import Backbone
-from mdc.plan.config.kind import Kind
+from mdc.plan.config.kinds.backbones import Backbone
+from mdc.plan.config.kinds.kind import Kind
 from mdc.plan.config.references import BackboneName, MethodName, TrainedOn
 from mdc.plan.config.score import OpenClipModel
 from mdc.plan.config.types import DataPath, NonNegative, Positive, Strict, Threads

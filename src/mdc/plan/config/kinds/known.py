@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Discriminator, Tag
 
-from mdc.plan.config import choice_sources, encoders, heads, sources
-from mdc.plan.config.backbones import Backbone, FrozenBackbone, FrozenEncoderBackbone
-from mdc.plan.config.choice_sources import ChoiceSource
-from mdc.plan.config.distortion import Distortion
-from mdc.plan.config.encoders import Behind, Encoder
-from mdc.plan.config.heads import Head
-from mdc.plan.config.kind import kinds, of_extensions, union
-from mdc.plan.config.sources import CorpusSource, ProbeSource
+from mdc.plan.config.kinds import choice_sources, encoders, heads, sources
+from mdc.plan.config.kinds.backbones import Backbone, FrozenBackbone, FrozenEncoderBackbone
+from mdc.plan.config.kinds.choice_sources import ChoiceSource
+from mdc.plan.config.kinds.distortion import Distortion
+from mdc.plan.config.kinds.encoders import Behind, Encoder
+from mdc.plan.config.kinds.heads import Head
+from mdc.plan.config.kinds.kind import kinds, of_extensions, union
+from mdc.plan.config.kinds.sources import CorpusSource, ProbeSource
+from mdc.plan.config.kinds.unmasking_order import UnmaskingOrder
 from mdc.plan.config.types import Strict
-from mdc.plan.config.unmasking_order import UnmaskingOrder
 
 CORPORA = kinds(CorpusSource, *sources.CORPORA)
 PROBES = kinds(ProbeSource, *sources.PROBES)

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from mdc.plan.config.kind import Kind
+from mdc.plan.config.kinds.kind import Kind
 from mdc.plan.config.types import NonNegative, Positive, Strict, Threads
 
 
