@@ -4,15 +4,16 @@ import contextlib
 import copy
 import shutil
 from collections.abc import Callable, Container, Iterable
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
-from scale_files import common_values, plain, write_params
+from left_out import EXTENSIONS
+from scale_files import ROOT, common_values, plain, write_params
 
 from mdc.app.cli import do, main
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.layers import spread
+from mdc.plan.config.layers import overlaid, spread
 from mdc.plan.config.read import validate
 from mdc.plan.config.yaml_core import read_yaml
 from mdc.plan.jobs.call import Call
@@ -30,7 +31,10 @@ TUNED = f"{MDC}/ft-tuned"
 
 @cache
 def _scale() -> dict[str, Any]:
-    return plain(spread(read_yaml(Path(__file__).with_suffix(".yaml"))))
+    """The core's values, and above them those of each extension that is here."""
+    files = [Path(__file__).with_suffix(".yaml")]
+    files += [ROOT / "tests/extensions" / name / files[0].name for name in EXTENSIONS]
+    return plain(reduce(overlaid, (spread(read_yaml(file)) for file in files)))
 
 
 def values(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
