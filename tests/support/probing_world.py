@@ -155,7 +155,14 @@ class ProbingWorld:
         fields = {
             "scale": self.scale,
             "systems": self.systems,
-            "columns": [{"key": key, "label": self.labels.get(key, key.title())} for key in self.probes],
+            "columns": [
+                {
+                    "key": key,
+                    "label": self.labels.get(key, key.title()),
+                    "metric": "map" if key in self.multi else "top1",
+                }
+                for key in self.probes
+            ],
             "contrasts": self.contrasts,
             "primary": self.contrasts[:6],
             "primary_metric": self.probes[0],

@@ -121,7 +121,7 @@ def _measured(plan: Plan, model: Probed, head: str, probes: list[str], folder: S
     points = {name: replicates[name].times(100) for name in probes}
     records = read_json(out / "probe.json")["probes"]
     cells = [Cell(name, head, estimate(points[name], statistics.level), records[name]) for name in probes]
-    if len(probes) > 1:
+    if len(probes) > 1 and len({records[name]["metric"] for name in probes}) == 1:
         cells.append(Cell(AVERAGE, head, estimate(mean(list(points.values())), statistics.level), {}))
     return cells
 

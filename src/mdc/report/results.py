@@ -27,7 +27,7 @@ class Results:
     ``replicates``: of each system and column, in per cent. ``metric``, ``unit``: of each measure. ``chance``, ``shortcut``,
     ``ceiling``: what guessing, the best known shortcut and a perfect scorer reach on each measure, None if not known.
     ``shortcut_by``: the inputs of that shortcut; ``shortcut_name``: its row. ``overall``: the average, or the first column
-    without one. With ``averages`` the mean of several columns is a measure of its own.
+    without one. With ``averages`` the mean of several columns of one metric is a measure of its own.
     """
 
     shortcut_name = "best shortcut"
@@ -44,10 +44,12 @@ class Results:
         self.backbones = list(dict.fromkeys(s.backbone.label for s in job.systems))
         self.columns = {column.key: column.label for column in job.columns}
         self.averaged = [key for key in self.columns if key not in job.reported_separately]
-        averages = averages and len(self.averaged) > 1
+        metrics = {column.metric for column in job.columns if column.key in self.averaged}
+        averages = averages and len(self.averaged) > 1 and len(metrics) == 1
         self.measures = [*self.averaged, *([AVERAGE] if averages else []), *job.reported_separately]
         self.overall = AVERAGE if averages else self.measures[0]
         self.primary_measure = self._primary_measure()
+        self.claimed_measures = [self.primary_measure, *job.also_claimed]
         self._labels_differ()
         self.record = cache(lambda name: read_json(manifests[name]))
         self.items: dict[tuple[str, str], list[Items]] = {}
@@ -202,16 +204,16 @@ class Results:
         return any(low is not None and low > 0 for low in lows) if pairs else None
 
     def _decisions(self) -> dict[tuple[Pair, str], Decision]:
-        """The decisions on the primary contrasts, by pair as shown."""
-        statistics, measure = self.job.statistics, self.primary_measure
+        """The decisions on the primary contrasts, by pair as shown and measure; they are one family."""
+        statistics = self.job.statistics
+        keys = [(pair, measure) for measure in self.claimed_measures for pair in self.claimed]
         claims = [
             replace(
                 claim(self.difference(pair, measure), self.margin(pair, measure), statistics.level),
                 below_control=self.below_control(measure, *([key] for key in pair)),
             )
-            for pair in self.claimed.values()
+            for pair, measure in ((self.claimed[shown], measure) for shown, measure in keys)
         ]
-        keys = [(pair, measure) for pair in self.claimed]
         return dict(zip(keys, decide(claims, statistics.level, statistics.power, statistics.order), strict=True))
 
     # lines

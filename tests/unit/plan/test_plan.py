@@ -239,6 +239,16 @@ def test_probes_reported_separately_are_made_and_outside_the_average(paper: Plan
     assert any("VOC2007" in note for note in job.notes)
 
 
+def test_probes_of_two_metrics_have_no_average_and_claims_name_columns() -> None:
+    """CIFAR-10 has top-1, nouns mean average precision."""
+    job: Any = plan_of("flickr8k-long").jobs["table1"]
+    assert [column.metric for column in job.columns] == ["top1", "map"]
+    assert (job.primary_metric, job.also_claimed) == ("cifar10", [])
+    both = changed_plan((("tables", "table1", "primary_metric"), ["nouns", "cifar10"]), scale="flickr8k-long")
+    named: Any = both.jobs["table1"]
+    assert (named.primary_metric, named.also_claimed) == ("nouns", ["cifar10"])
+
+
 def test_a_set_with_two_columns_is_once_in_the_average(paper: Plan) -> None:
     job: Any = paper.jobs["table2"]
     aro = [column.key for column in job.columns if column.more["ties"] != "shared"]

@@ -145,6 +145,23 @@ def test_a_probe_reported_separately_is_no_part_of_the_average(tmp_path: Path) -
     assert Results(alone.job, alone.write(tmp_path / "alone")).measures == ["imagenet1k", "voc"]
 
 
+def test_claims_on_two_metrics_are_one_family_without_a_mean(tmp_path: Path) -> None:
+    """Each pair is claimed on each of the two columns, and all four are corrected together; there is no average of the two."""
+    both = world(
+        probes=("imagenet1k", "voc"), multi=("voc",), backbones=ONE, corpora=ONE_CORPUS, seeds=(0, 1, 2),
+        contrasts=(("mdc", "arc"), ("mdc", "clip")), primary_metric="imagenet1k", also_claimed=["voc"],
+    )  # fmt: skip
+    lines = read_rows(both.make(tmp_path) / "table1_contrasts.csv")
+    assert {line["label"] for line in lines} == {"ImageNet-1K", "Voc"}
+    claimed = [line for line in lines if line["primary"] == "True"]
+    assert len({(line["first"], line["second"], line["column"]) for line in claimed}) == len(claimed) == 4
+    ps = sorted(float(line["p"]) for line in claimed)
+    corrected = [max((4 - place) * p for place, p in enumerate(ps[: last + 1])) for last in range(4)]
+    assert sorted(float(line["p_holm"]) for line in claimed) == pytest.approx(
+        [min(1.0, p) for p in corrected], abs=1e-5
+    )
+
+
 def test_layout_csv_round_trip(built: tuple[ProbingWorld, Table, Path]) -> None:
     made, table, out = built
     rows = read_rows(out / "table1.csv")

@@ -22,6 +22,7 @@ from mdc.plan.config.references import (
     TrainedOn,
 )
 from mdc.plan.config.types import (
+    MOST_CLAIMS,
     Claims,
     Pairs,
     Parameters,
@@ -128,13 +129,13 @@ class ProbeTable(OfMethods):
     ``contrasts``: pairs, the first minus the second: of methods within a corpus and backbone (where both exist), or, as
     ``[dense/mdc, single/mdc]``, of encoders of two corpora within a backbone. ``primary``: at most six comparisons, as
     ``[dense/mdc, dense/arc]``, on the first of ``backbones``; only these get a verdict (docs/statistics.md). ``encoders``: frozen
-    external ones, probed for reference and not ranked. ``primary_metric``: the probe of the ``primary`` comparisons; by default
-    the mean of several. ``reported_separately``: probes in columns that no average includes.
+    external ones, probed for reference and not ranked. ``primary_metric``: the probe of the ``primary`` comparisons, or
+    several, on each of which every one is claimed; by default the mean of the ``probes``, if all have one metric. ``reported_separately``: probes in columns that no average includes.
     """
 
     probes: ProbeNames
     reported_separately: Unique[ProbeName] = Field(default_factory=list)
-    primary_metric: ProbeName | None = None
+    primary_metric: ProbeName | ProbeNames | None = None
     encoders: Unique[EncoderName] = Field(default_factory=list)
     contrasts: Annotated[Pairs[Annotated[Side, Ref("sides|methods", "method")]], AfterValidator(_both_or_neither)] = (
         Field(default_factory=list)
@@ -175,9 +176,13 @@ class ProbeTable(OfMethods):
     @model_validator(mode="after")
     def _columns(self) -> Self:
         each_once(self.shown)
-        if self.primary_metric is not None and self.primary_metric not in self.probes:
+        claimed = [self.primary_metric] if isinstance(self.primary_metric, str) else self.primary_metric or []
+        if wrong := [name for name in claimed if name not in self.probes]:
+            raise ValueError(f"primary_metric: {wrong[0]} is none of the probes; choose from {', '.join(self.probes)}")
+        if len(claimed) * len(self.primary) > MOST_CLAIMS:
             raise ValueError(
-                f"primary_metric: {self.primary_metric} is none of the probes; choose from {', '.join(self.probes)}"
+                f"primary: {len(self.primary)} comparisons on {len(claimed)} probes (primary_metric) are "
+                f"{len(claimed) * len(self.primary)} claims; at most {MOST_CLAIMS} are allowed"
             )
         return self
 

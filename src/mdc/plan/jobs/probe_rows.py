@@ -28,16 +28,21 @@ def probing(plan: Context, name: str, table: ProbeTable) -> dict[str, Any]:
     contrasts = [pair for pair in _pairs(table) if set(pair) <= named]
     first = table.backbones[0]
     primary = [[_system(a, first), _system(b, first)] for a, b in table.primary]
-    averaged = table.averaged and len(table.probes) > 1
     single = scale.data.primary_probe if scale.data.primary_probe in table.probes else table.probes[0]
+    metrics = {key: scale.data.probes[key].source.metric for key in table.shown}
+    averaged = table.averaged and len(table.probes) > 1 and len({metrics[key] for key in table.probes}) == 1
+    claimed, *also = [table.primary_metric] if isinstance(table.primary_metric, str) else table.primary_metric or [""]
     return {
         "jobs": {job.job: job for job in probes},
         "systems": systems,
-        "columns": [ShownColumn(key=key, label=scale.data.probes[key].label) for key in table.shown],
+        "columns": [
+            ShownColumn(key=key, label=scale.data.probes[key].label, metric=metrics[key]) for key in table.shown
+        ],
         "reported_separately": table.reported_separately,
         "notes": [*_heads(plan, table), *(note for key in table.shown if (note := scale.data.probes[key].note))],
         **compared(contrasts, primary),
-        "primary_metric": table.primary_metric or ("average" if averaged else single),
+        "primary_metric": claimed or ("average" if averaged else single),
+        "also_claimed": also,
         "seeds": scale.training.seeds,
         "statistics": plan.statistics(table),
     }

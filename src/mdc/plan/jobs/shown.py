@@ -19,8 +19,9 @@ class Labelled(Strict):
 
 
 class ShownColumn(Labelled):
-    """A column of results. ``more``: what only its table needs."""
+    """A column of results. ``metric``: columns with different ones have no common mean. ``more``: what only its table needs."""
 
+    metric: str = ""
     more: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -95,8 +96,8 @@ class ArtefactJob(Job):
     ``styles``: of one with figures, (key, colour, marker) of the methods in the order of legends.
 
     ``contrasts``: pairs of systems' keys, the first minus the second, shown with their intervals. ``primary``: those that are
-    claimed, with a verdict on the column ``primary_metric`` ("average" or a column's key). ``reported_separately``: the keys of
-    columns that the average leaves out. ``notes``: sentences about columns below the table. ``more``: what only this table or
+    claimed, with a verdict on the column ``primary_metric`` ("average" or a column's key), and on each of ``also_claimed``, all in
+    one family. ``reported_separately``: the keys of columns that the average leaves out. ``notes``: sentences about columns below the table. ``more``: what only this table or
     figure needs, as JSON values.
     """
 
@@ -114,6 +115,7 @@ class ArtefactJob(Job):
     contrasts: list[list[str]] = Field(default_factory=list)
     primary: list[list[str]] = Field(default_factory=list)
     primary_metric: str = ""
+    also_claimed: list[str] = Field(default_factory=list)
     reported_separately: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
     seeds: list[int] = Field(default_factory=list)

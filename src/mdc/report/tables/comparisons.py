@@ -98,14 +98,18 @@ def gains(probing: Results) -> list[Table]:
 
 def _primary(probing: Results) -> Table:
     """The primary comparisons with their verdicts."""
-    name, contrasts = probing.name(probing.primary_measure), probing.claims()
+    name, contrasts = " and ".join(map(probing.name, probing.claimed_measures)), probing.claims()
+    several = len(probing.claimed_measures) > 1
     intervals = words.intervals(probing.job.statistics, probing.job.seeds)
     return claims(
         f"Primary comparisons on {name}, {probing.scale_text}",
         f"Differences in points on {name}, paired. {intervals}",
         probing.job.statistics,
-        ("Dataset", "Backbone", "Comparison"),
-        [(_minus(probing, pair), contrast) for (pair, _), contrast in zip(probing.decisions, contrasts, strict=True)],
+        ("Dataset", "Backbone", "Comparison", *(["On"] if several else [])),
+        [
+            ((*_minus(probing, pair), *([probing.name(measure)] if several else [])), contrast)
+            for (pair, measure), contrast in zip(probing.decisions, contrasts, strict=True)
+        ],
     )
 
 

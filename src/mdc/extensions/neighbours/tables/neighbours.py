@@ -127,7 +127,6 @@ def _zero_shot_rows(plan: Context, block: Block) -> dict[str, Any]:
 
 def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the table's csv files, HTML, Markdown and LaTeX into ``out``; errors as of Table 1."""
-    from mdc.report.frame import AVERAGE
     from mdc.report.results import Results
     from mdc.report.tables import comparisons
 
@@ -137,7 +136,7 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
         by_head.setdefault(system.estimator, []).append(system)
     zero_shot = _zero_shot(job, manifests)
     shown = [_main(results, by_head, zero_shot)]
-    if AVERAGE in results.measures:
+    if len(results.measures) > 1:
         shown += [_probes(results, head, systems) for head, systems in by_head.items()]
     numbers = [*results.numbers, *(zero_shot.numbers if zero_shot else [])]
     comparisons.write(results, [*shown, *comparisons.gains(results), *comparisons.tables(results)], out, None, numbers)
@@ -150,6 +149,7 @@ def _zero_shot(job: ArtefactJob, manifests: Manifests) -> ZeroShot | None:
     if job.beside is None:
         return None
     no_claims: dict[str, Any] = {"contrasts": [], "primary": [], "reported_separately": [], "primary_metric": "average"}
+    no_claims["also_claimed"] = []
     return ZeroShot(job.but(**dict(job.beside), beside=None, **no_claims), manifests)
 
 

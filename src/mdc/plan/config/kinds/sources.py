@@ -23,6 +23,11 @@ class CorpusSource(Kind):
 class ProbeSource(Kind):
     """A source of labelled images."""
 
+    @property
+    def metric(self) -> Literal["top1", "map"]:
+        """Its probes' metric: top-1 accuracy, or mean average precision where an image has several labels."""
+        return "top1"
+
 
 class Images(Strict):
     """Keys of every source of images. ``image_size``: pixels of the shorter side; larger images are resized when the shards are
@@ -235,6 +240,10 @@ class NounsProbe(ProbeSource, Images):
     ] = Field(default={"vocabulary": "train", "train": "dev", "test": "test"})
     key_column: str | None = None
 
+    @property
+    def metric(self) -> Literal["top1", "map"]:
+        return "map"
+
 
 # --- datasets as their publishers lay them out ------------------------------------------------------------------------
 
@@ -310,6 +319,10 @@ class BuilderProbe(ProbeSource, OfDataset, Images):
     dataset: Annotated[
         Literal["imagenet1k", "food101", "cifar10", "cifar100", "pets", "stl10", "flowers102", "voc2007"], DATASET
     ]
+
+    @property
+    def metric(self) -> Literal["top1", "map"]:
+        return "map" if self.dataset == "voc2007" else "top1"
 
     @model_validator(mode="after")
     def _files(self) -> Self:
