@@ -127,8 +127,13 @@ def _run_probe(
     """Fit and test one probe: its result in per cent, and the test items."""
     index = read_index(path, verify="auto", kind="probe")
     stored = _token_bytes(name, job, index, cache.store.limit) if head.TOKENS else None
-    train, train_targets, _ = cache.features(path, index, "train")
-    test, test_targets, keys = cache.features(path, index, "test")
+    train, train_targets, train_keys = cache.features(path, index, "train")
+    if job.held_out is None:
+        test, test_targets, keys = cache.features(path, index, "test")
+    else:
+        fitted, tested = _parts(name, len(train), job.held_out, job.recipe.seed)
+        test, test_targets, keys = train[tested], train_targets[tested], [train_keys[item] for item in tested.tolist()]
+        train, train_targets = train[fitted], train_targets[fitted]
     classes = len(index["classes"])
     try:
         scores, notes = head.fit(job, train, train_targets, classes, test, device)
@@ -147,6 +152,14 @@ def _run_probe(
     notes |= {"token_bytes_per_image": stored} if stored else {}
     rows = [{"probe": name, "item": key, **item} for key, item in zip(keys, items, strict=True)]
     return {**result, **measured, **notes}, rows
+
+
+def _parts(name: str, items: int, held_out: int, seed: int) -> tuple[Tensor, Tensor]:
+    """The numbers of a training split's items that a probe is fitted on, and of those that it is tested on."""
+    if held_out >= items:
+        raise UserError(f"probe {name}: {items} training items, of which {held_out} are to be held out; hold out fewer")
+    order = torch.randperm(items, generator=torch.Generator().manual_seed(seed))
+    return order[held_out:].sort().values, order[:held_out].sort().values
 
 
 def _token_bytes(name: str, job: ProbeJob, index: dict[str, Any], limit: int | None) -> int:

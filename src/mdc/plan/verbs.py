@@ -124,6 +124,13 @@ _CORE = {
         resumes=True,
         text="train one run: an encoder with its decoder or text tower; it resumes where it was killed",
     ),
+    "select-lr": Verb(
+        stage="trainings",
+        layer="lr",
+        module="mdc.evaluation.select_lr",
+        record="lr.json",
+        text="choose a method's learning rate by probes of runs with several",
+    ),
     "probe": Verb(
         stage="probes",
         layer="probe",

@@ -44,7 +44,7 @@ CLAIMS = (
     *names("scale artefact kind first second dataset second_dataset backbone second_backbone method second_method"),
     *names("condition column label metric unit"),
     *ESTIMATE,
-    *("primary", "predicted", *_OF_DECISION, "seen"),
+    *("primary", "predicted", *_OF_DECISION, "seen", "rates"),
 )
 #: of ``NAME_runs.csv``
 RUNS = names("scale artefact system role seed run record")
@@ -133,16 +133,18 @@ class Number:
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a difference: its key and labels."""
+    """One side of a difference: its key and labels. ``trained``: its method's key and learning rate, if it was trained."""
 
     key: str
     dataset: str
     backbone: str
     method: str
+    trained: tuple[str, float | Literal["selected"]] | None = None
 
     @classmethod
     def of(cls, system: System) -> "Side":
-        return cls(system.key, dataset(system), system.backbone.label, system.method.label)
+        trained = None if system.lr is None else (system.method.key, system.lr)
+        return cls(system.key, dataset(system), system.backbone.label, system.method.label, trained)
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,17 @@ class Contrast:
     def name(self) -> str:
         return comparison_name(self.cells())
 
+    @property
+    def rates(self) -> str:
+        """How the learning rates of two methods were chosen; "" for one method, or one that was not trained."""
+        sides = [side.trained for side in (self.first, self.second) if side is not None and side.trained is not None]
+        if len({method for method, _ in sides}) < 2:
+            return ""
+        chosen = {lr for _, lr in sides}
+        return (
+            "rates selected" if chosen == {"selected"} else "one rate for all" if len(chosen) == 1 else "rates by hand"
+        )
+
     def cells(self) -> Cells:
         """Its line of the csv file."""
         cells = {name: getattr(self, name) for name in _OF_CLAIM} | estimate_cells(self.estimate)
@@ -182,6 +195,7 @@ class Contrast:
             "predicted": self.predicted if claimed else None,
             **decided,
             "seen": self.seen,
+            "rates": self.rates if claimed else "",
         }
 
 

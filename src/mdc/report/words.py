@@ -65,7 +65,8 @@ def intervals(statistics: Statistics, seeds: Sequence[int]) -> str:
 
 def bars(job: ArtefactJob) -> str:
     """The line below a figure of a job's levels: what its bars are, and where its differences are decided."""
-    return f"Bars: {percent(job.statistics.level)} intervals ({_seeds(job.seeds)}). Verdicts: {job.artefact}_contrasts.csv."
+    verdicts = f" Verdicts: {job.artefact}_contrasts.csv." if f"{job.artefact}_contrasts.csv" in job.files else ""
+    return f"Bars: {percent(job.statistics.level)} intervals ({_seeds(job.seeds)}).{verdicts}"
 
 
 def p_value(p: float | None) -> str:
@@ -98,9 +99,10 @@ def direction(decision: Decision, estimate: Estimate) -> str:
     return decision.direction + (f" ({estimate.scope})" if estimate is not NOT_COMPARED else "")
 
 
-def seen(images: str) -> str:
-    """What follows the direction of a claim whose test images were trained on (:func:`mdc.report.seen.mark`)."""
-    return f"; test images trained on: {images}" if images else ""
+def asides(rates: str, images: str) -> str:
+    """What follows the direction of a claim: how learning rates were chosen (:attr:`mdc.report.frame.Contrast.rates`), and test
+    ``images`` that were trained on (:func:`mdc.report.seen.mark`)."""
+    return (f"; {rates}" if rates else "") + (f"; test images trained on: {images}" if images else "")
 
 
 def size(decision: Decision, decimals: int = 1) -> str:
@@ -165,7 +167,7 @@ def claimed(row: Mapping[str, Any]) -> Claimed:
         comparison=", ".join(filter(None, parts)),
         difference=" ".join(filter(None, (value, interval, row["unit"] if numbers else ""))),
         direction=row["direction"],
-        about=row["direction"] + scope + seen(row.get("seen") or ""),
+        about=row["direction"] + scope + asides(row.get("rates") or "", row.get("seen") or ""),
         size=row["size"],
         detectable=f"{float(row['detectable']):#.2g}".rstrip(".") if row["detectable"] not in ("", None) else "",
     )

@@ -47,6 +47,7 @@ def write_results(
             "encoder": count_parameters(model.encoder),
             **({"frozen": frozen} if frozen else {}),
         },
+        **({"lr": training.lr} if training.lr is not None else {}),  # chosen by a selection
         "steps": steps,
         "samples_seen": steps * job.recipe.batch_size,
         "pairs": corpus.pairs,

@@ -82,7 +82,7 @@ def pretrain(
         group,
         call.manifests,
     )
-    training = prepare(job, corpus, device)
+    training = replace(prepare(job, corpus, device), lr=selected_rate(call, job))
     if (peak := peak_here(device, job.recipe.precision)) is not None:
         from mdc.training.memory import captions_like, operations  # PyTorch's counters take seconds to import
 
@@ -113,6 +113,20 @@ def _middle(log: list[dict[str, Any]], name: str) -> float | None:
     """The median of ``name`` over the log's lines; None if it is in none."""
     values = [line[name] for line in log if name in line]
     return median_high(values) if values else None
+
+
+def selected_rate(call: Call, job: PretrainJob) -> float | None:
+    """The learning rate that a selection chose for this run; None if its recipe has one. UserError if the selection was made with
+    another configuration."""
+    if job.lr is None:
+        return None
+    path = call.input(job.lr.job)
+    chosen = read_json(path)
+    if chosen.get("config_sha256") != job.lr.config_sha256:
+        raise UserError(
+            f"{path}: made with another configuration than {job.job} expects; select the learning rate again"
+        )
+    return float(chosen["lr"])
 
 
 def starting_weights(call: Call, start: Start) -> dict[str, Tensor]:

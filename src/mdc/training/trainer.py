@@ -43,6 +43,8 @@ class Training:
     group: Group = SINGLE_PROCESS
     #: seconds of a step with captions of mean length at this process's device's peak, if known
     least_seconds: float | None = None
+    #: the peak learning rate, where the recipe leaves it to a selection
+    lr: float | None = None
 
 
 def train(training: Training, states: States, runtime: Runtime, profile: StepProfile = NOTHING) -> Position:
@@ -126,7 +128,7 @@ def optimizer_step(
     clips = recipe.clip_steps is None or step < recipe.clip_steps
     norm = total_norm(parameters, recipe.clip_norm if clips else None)
     constant = recipe.lr_schedule == "constant"
-    lr = learning_rate(step, training.data.steps, recipe.lr, recipe.warmup_steps, final, constant)
+    lr = learning_rate(step, training.data.steps, training.lr or recipe.lr or 0.0, recipe.warmup_steps, final, constant)
     # on a CPU metrics are read here, before a bad loss changes the weights
     readable = metrics.add(step, {**measured, "grad_norm": norm}, batch.keys, lr=lr)
     for group in optimizer.param_groups:
@@ -166,7 +168,7 @@ def build_optimizer(model: nn.Module, recipe: Recipe, protocol: ProtocolPretrain
         {"params": [p for p in learnt if p.ndim >= 2], "weight_decay": recipe.weight_decay},
         {"params": [p for p in learnt if p.ndim < 2], "weight_decay": 0.0},
     ]
-    return AdamW(groups, recipe.lr, (recipe.beta1, recipe.beta2), protocol.adam_eps, fused=True)
+    return AdamW(groups, recipe.lr or 0.0, (recipe.beta1, recipe.beta2), protocol.adam_eps, fused=True)
 
 
 def learning_rate(step: int, steps: int, base: float, warmup: int, final: float, constant: bool = False) -> float:

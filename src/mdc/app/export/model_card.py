@@ -45,8 +45,9 @@ class Stage:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """Its recipe, as the scale has it."""
-        return self.job.recipe.model_dump(mode="json", exclude_none=True)
+        """Its recipe, as the scale has it, with the learning rate that was chosen."""
+        chosen = {"lr": self.manifest["lr"]} if "lr" in self.manifest else {}
+        return self.job.recipe.model_dump(mode="json", exclude_none=True) | chosen
 
 
 def data_of(index: dict[str, Any]) -> Data:

@@ -50,7 +50,7 @@ def _seconds(run: PretrainJob, pairs: int, length: int, full: bool, device: Any)
     model = build_for(run, vocabulary.size, run.seed).to(device)
     setup = Setup(run.method, protocol, vocabulary.mask_id, size, recipe.precision)
     objective = run.method.load("train").build_objective(model, setup)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr or 1e-3, fused=True)
     batch = batch_of(run, min(length + 2, run.protocol.data.context_length), size)
     times: list[float] = []
     while len(times) < _REPEATS or (sum(times) < _SHORT and len(times) < 10 * _REPEATS):

@@ -87,6 +87,12 @@ class Finetune(Strict):
     weights: Literal["last", "best"] = "last"
     canvas: Annotated[int, Field(ge=2)] | None = None
 
+    @model_validator(mode="after")
+    def _rate(self) -> Self:
+        if self.recipe.lr is None:
+            raise ValueError("recipe.lr: this key is missing")
+        return self
+
 
 class RunClip(Strict):
     """A CLIP run of the scale: ``method`` trained on the dataset's ``pretrained`` corpus, on the section's backbone or another

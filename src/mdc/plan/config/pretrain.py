@@ -17,7 +17,7 @@ from pydantic import (
 from mdc.plan.config.kinds.known import AnyBackbone
 from mdc.plan.config.methods import BY_RUN
 from mdc.plan.config.problems import first_problem, short
-from mdc.plan.config.references import BackboneName, CorpusName, MethodName, TrainedOn
+from mdc.plan.config.references import BackboneName, CorpusName, MethodName, ProbeName, TrainedOn
 from mdc.plan.config.types import Name, NonNegative, Positive, Strict, Threads, increasing
 
 
@@ -58,12 +58,15 @@ AnyOrder = Annotated[
 ]
 
 
+Rate = Annotated[float, Field(gt=0, lt=1)]
+
+
 class Optimisation(Strict):
-    """The keys of a recipe in the paper's Tables 6 to 8."""
+    """The keys of a recipe in the paper's Tables 6 to 8. ``lr``: None where it is selected (:class:`LrSelection`)."""
 
     epochs: Positive
     batch_size: Positive
-    lr: Annotated[float, Field(gt=0, lt=1)]
+    lr: Rate | None = None
     warmup_steps: NonNegative
     weight_decay: Annotated[float, Field(ge=0, lt=1)]
     beta1: Annotated[float, Field(ge=0, lt=1)]
@@ -119,6 +122,19 @@ class Recipe(Optimisation):
                 f"({self.accumulation} · {self.processes})"
             )
         return self
+
+
+class LrSelection(Strict):
+    """How the learning rate of each method is chosen, alike for all: of ``grid`` the rate with the best mean over ``seeds``, by
+    the linear probe of the set ``by`` on ``held_out`` of its training items, on which that probe is not fitted.
+
+    No table shows these items, and no run of a table has these seeds. Rates are chosen for each corpus and backbone.
+    """
+
+    grid: Annotated[list[Rate], Field(min_length=3), AfterValidator(increasing)]
+    seeds: Annotated[list[NonNegative], Field(min_length=1)]
+    by: ProbeName
+    held_out: Positive
 
 
 class Runtime(Strict):
@@ -183,12 +199,14 @@ def variant_name(corpus: str, value: float) -> str:
 
 
 class Pretrain(Strict):
-    """``variants``: for a corpus, several values of one key of the recipe, as ``{dense: {epochs: [2, 4]}}``. Tables use each as a
-    corpus CORPUS_VALUE (``dense_4``). ``overrides`` may name it, too, and have priority."""
+    """``lr_selection``: instead of the recipe's ``lr``. ``variants``: for a corpus, several values of one key of the recipe, as
+    ``{dense: {epochs: [2, 4]}}``. Tables use each as a corpus CORPUS_VALUE (``dense_4``). ``overrides`` may name it, too, and
+    have priority."""
 
     backbones: dict[Name, AnyBackbone]
     seeds: Annotated[list[NonNegative], Field(min_length=1)]
     recipe: Recipe
+    lr_selection: LrSelection | None = None
     runtime: Runtime
     variants: dict[
         CorpusName, Annotated[dict[str, Annotated[list[Any], Field(min_length=1)]], Field(min_length=1, max_length=1)]
@@ -204,6 +222,26 @@ class Pretrain(Strict):
             for key, values in axis.items()
             for value in values
         }
+
+    @model_validator(mode="after")
+    def _rates(self) -> Self:
+        selection = self.lr_selection
+        if selection is None:
+            if self.recipe.lr is None:
+                raise ValueError("recipe.lr: this key is missing; give a rate, or lr_selection, by which one is chosen")
+            return self
+        if both := sorted({*selection.seeds} & {*self.seeds}):
+            raise ValueError(
+                f"lr_selection.seeds: {both[0]} is also one of seeds, from which claims are made; use others"
+            )
+        sets: list[tuple[str, dict[str, Any]]]
+        sets = [("recipe", {"lr": self.recipe.lr} if self.recipe.lr is not None else {})]
+        sets += [(f"variants.{corpus}", axis) for corpus, axis in self.variants.items()]
+        sets += [(f"overrides[{number}].set", override.set) for number, override in enumerate(self.overrides)]
+        for where, changes in sets:
+            if "lr" in changes:
+                raise ValueError(f"{where}.lr: lr_selection chooses the rate of every run; leave it out")
+        return self
 
     @model_validator(mode="after")
     def _variants(self) -> Self:

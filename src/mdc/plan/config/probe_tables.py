@@ -130,7 +130,8 @@ class ProbeTable(OfMethods):
     ``[dense/mdc, single/mdc]``, of encoders of two corpora within a backbone. ``primary``: at most six comparisons, as
     ``[dense/mdc, dense/arc]``, on the first of ``backbones``; only these get a verdict (docs/statistics.md). ``encoders``: frozen
     external ones, probed for reference and not ranked. ``primary_metric``: the probe of the ``primary`` comparisons, or
-    several, on each of which every one is claimed; by default the mean of the ``probes``, if all have one metric. ``reported_separately``: probes in columns that no average includes.
+    several, on each of which every one is claimed; by default the mean of the ``probes``, if all have one metric.
+    ``reported_separately``: probes in columns that no average includes.
     """
 
     probes: ProbeNames

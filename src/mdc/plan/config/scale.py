@@ -88,6 +88,8 @@ class _Scale(Strict):
     def _sections(self) -> Self:
         for section in ("pretrain", "probe", "score", "captions"):
             names = list(self.tables.needing(section))
+            if section == "probe" and self.pretrain is not None and self.pretrain.lr_selection is not None:
+                names.append("pretrain.lr_selection")
             if names and getattr(self, section) is None:
                 raise ValueError(f"{section}: this key is missing; needed by {', '.join(names)}")
         return self

@@ -123,6 +123,7 @@ class Context(ABC):
             "corpus": Labelled(key=run.corpus, label=self.scale.label_of(run.corpus), listed=listed),
             "backbone": self.backbone(run.backbone),
             "method": Labelled(key=run.method, label=method or self.params.methods[run.method].label),
+            "lr": self.recipe(run.pretrained).lr or "selected",
         }
 
     def head(self, verb: str, job: str, inputs: list[str], modules: Iterable[str] = ()) -> dict[str, Any]:
@@ -173,6 +174,8 @@ class Context(ABC):
             return self.finetuning(run).recipe
         pretrain = self.scale.training
         values = pretrain.recipe.model_dump()
+        if run.lr:
+            values["lr"] = run.lr
         if (variant := pretrain.varied.get(run.corpus)) is not None:
             values[variant.key] = variant.value
         for override in pretrain.overrides:

@@ -9,13 +9,14 @@ from mdc.plan.config.pretrain import snapshot_name
 @dataclass(frozen=True, order=True)
 class Run:
     """A pretraining run, or its finetuning (a key of the scale's finetune). ``system``: the name that all its seeds share, a row
-    of a table."""
+    of a table. ``lr``: a rate that a selection tries; 0: as its recipe has it."""
 
     corpus: str
     backbone: str
     method: str
     seed: int
     finetune: str = ""
+    lr: float = 0.0
 
     @property
     def pretrained(self) -> "Run":
@@ -24,7 +25,8 @@ class Run:
 
     @property
     def system(self) -> str:
-        return "/".join(filter(None, (self.corpus, self.backbone, self.method, self._tuned)))
+        tried = f"lr-{self.lr:g}" if self.lr else ""
+        return "/".join(filter(None, (self.corpus, self.backbone, self.method, tried, self._tuned)))
 
     @property
     def id(self) -> str:

@@ -166,10 +166,18 @@ class Start(Strict):
     canvas: Annotated[int, Field(ge=2)] | None
 
 
+class Selected(Strict):
+    """The learning rate that the selection ``job`` with this configuration hash chooses."""
+
+    job: str
+    config_sha256: str
+
+
 class PretrainJob(Job):
     """One run. Labels of ``backbone`` and ``method`` are empty, and the pooling is fixed: they are used only later.
 
-    ``start``: for a finetuned run. The configuration of any other omits the key.
+    ``start``: for a finetuned run. ``lr``: where the recipe leaves the rate to a selection. The configuration of any other omits
+    these keys.
     """
 
     verb: Literal["pretrain"]
@@ -183,6 +191,15 @@ class PretrainJob(Job):
     recipe: Recipe
     protocol: Protocol
     start: Start | None = None
+    lr: Selected | None = None
+
+
+class SelectLrJob(Job):
+    """The choice of a method's learning rate. ``tried``: a rate, and its probe jobs, one for each seed; ``by``: their probe."""
+
+    verb: Literal["select-lr"]
+    by: Name
+    tried: list[tuple[float, list[str]]]
 
 
 class _ScoringJob(Job):
@@ -336,7 +353,8 @@ class JudgeJob(_OfCaptionsJob):
 class ProbeJob(Job):
     """All probes of one encoder by one ``head``, by default linear, whose ``recipe`` has more keys. Without a run it is the
     untrained control, the initial weights of ``seed``, or a frozen encoder, if ``backbone`` is one. ``snapshot``: probe the
-    weights after this share of the run's steps instead of the last."""
+    weights after this share of the run's steps instead of the last. ``held_out``: test on so many random training items, on which
+    no probe is then fitted, instead of the test split."""
 
     verb: Literal["probe"]
     probes: Names
@@ -350,3 +368,4 @@ class ProbeJob(Job):
     run: str | None  # the run's job
     run_config_sha256: str | None
     snapshot: Annotated[float, Field(gt=0, lt=1)] | None = None
+    held_out: Positive | None = None

@@ -7,6 +7,7 @@ input, so editing a value reruns exactly the jobs whose configuration changes.
 
 import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +31,8 @@ from mdc.plan.jobs.model import (
     ProbeJob,
     ProbeSetJob,
     Protocol,
+    Selected,
+    SelectLrJob,
     Start,
     TextsJob,
     VocabularyJob,
@@ -136,6 +139,28 @@ class Plan(Context):
         values = finetune.model_dump(include={"weights", "patience", "canvas"}, context="complete")
         return Start(run=before.job, config_sha256=before.sha256, **values)
 
+    def select_lr(self, run: Run) -> SelectLrJob | None:
+        """The job that chooses the learning rate of a run, and of those that differ in their seeds alone; None where its recipe
+        has a rate. UserError if the run trains no encoder that could be probed."""
+        selection = self.scale.training.lr_selection
+        if selection is None or run.finetune or run.lr:
+            return None
+        if not isinstance(self.scale.training.backbones[run.backbone], Backbone):
+            said = "trains no encoder, so a probe (lr_selection.by) cannot choose its learning rate"
+            raise UserError(f"{self.file}: run {run.id}: {run.backbone} {said}")
+        tried = [
+            (lr, [self._held_out_probe(replace(run, seed=seed, lr=lr)).job for seed in selection.seeds])
+            for lr in selection.grid
+        ]
+        inputs = [job for _, jobs in tried for job in jobs]
+        return self.make(SelectLrJob, f"lr/{run.system}", inputs, by=selection.by, tried=tried)
+
+    def _held_out_probe(self, run: Run) -> ProbeJob:
+        """The linear probe by which ``lr_selection`` judges a run."""
+        selection = self.scale.training.lr_selection
+        assert selection is not None
+        return self.probe_job(run.id, "linear", [selection.by], {**self._own(run), "held_out": selection.held_out})
+
     # --- one job each -------------------------------------------------------------------------------------------------
 
     def obtain(self, name: str) -> Job:
@@ -208,6 +233,7 @@ class Plan(Context):
         frozen = encoder_jobs.frozen_of(self, run)
         corpus, vocabulary = self.corpus_of(run), self.scale.vocabulary_of(run.corpus)
         method, needed = self.method(run).needed(self, run)
+        selecting = self.select_lr(run)
         backbone, protocol = self._backbone(run.backbone), self.params.protocol
         return self.make(
             PretrainJob,
@@ -217,6 +243,7 @@ class Plan(Context):
                 f"data/corpora/{corpus}",
                 f"data/vocabularies/{vocabulary}",
                 *([encoder_jobs.encoded(self, frozen.frozen, corpus).job] if frozen else []),
+                *([selecting.job] if selecting else []),
                 *needed,
             ],
             [method.abilities["train"], *backbone.module_names],
@@ -230,6 +257,7 @@ class Plan(Context):
             recipe=self.recipe(run),
             protocol=Protocol(data=protocol.data, pretrain=protocol.pretrain),
             start=self._start(run),
+            lr=selecting and Selected(job=selecting.job, config_sha256=selecting.sha256),
         )
 
     @once

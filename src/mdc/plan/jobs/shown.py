@@ -33,8 +33,9 @@ class System(Strict):
     gain is over. ``corpus``, ``backbone``, ``method``: keys with the labels of its row; without a corpus the row also shows its
     pooling, and applies to every corpus of a table with a column per corpus. ``role``: ``grey`` is shown and not ranked,
     ``reference`` in italics, too, as is a ``control``: untrained weights, a mismatched image, a baseline. ``note``: a sentence
-    about it below its table. ``weights``: a run's last or best; None if that is no choice, as for an external model. ``more``:
-    what only its table needs.
+    about it below its table. ``weights``: a run's last or best; None if that is no choice, as for an external model. ``lr``:
+    the peak learning rate of its runs, or that it was selected for this method; None without a training. ``more``: what only its
+    table needs.
     """
 
     key: str
@@ -49,6 +50,7 @@ class System(Strict):
     role: Literal["ranked", "grey", "reference", "control"] = "ranked"
     note: str = ""
     weights: Literal["last", "best"] | None = None
+    lr: float | Literal["selected"] | None = None
     more: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -96,9 +98,9 @@ class ArtefactJob(Job):
     ``styles``: of one with figures, (key, colour, marker) of the methods in the order of legends.
 
     ``contrasts``: pairs of systems' keys, the first minus the second, shown with their intervals. ``primary``: those that are
-    claimed, with a verdict on the column ``primary_metric`` ("average" or a column's key), and on each of ``also_claimed``, all in
-    one family. ``reported_separately``: the keys of columns that the average leaves out. ``notes``: sentences about columns below the table. ``more``: what only this table or
-    figure needs, as JSON values.
+    claimed, with a verdict on the column ``primary_metric`` ("average" or a column's key), and on each of ``also_claimed``, all
+    in one family. ``reported_separately``: the keys of columns that the average leaves out. ``notes``: sentences about columns
+    below the table. ``more``: what only this table or figure needs, as JSON values.
     """
 
     verb: Literal["make"]

@@ -128,7 +128,7 @@ def claims(
         assert decision is not None
         value, _, interval = words.shown(contrast.estimate).partition(" ")
         found = contrast.predicted, value, interval or "–", words.corrected_p(decision, contrast.estimate)
-        direction = words.direction(decision, contrast.estimate) + words.seen(contrast.seen)
+        direction = words.direction(decision, contrast.estimate) + words.asides(contrast.rates, contrast.seen)
         body.append(Row((*labels, *found, direction, words.size(decision), words.detectable(decision)), ()))
     interval = f"{words.percent(statistics.level)} interval"
     return Table(

@@ -40,8 +40,10 @@ _SHORT = {"autoregressive": "AR", "contrastive": "CLIP", "masked": "MDC"}  # as 
 NOTHING = "-"
 
 
-def scientific(value: float) -> str:
-    """5e-4, as the paper writes a learning rate."""
+def scientific(value: float | None) -> str:
+    """5e-4, as the paper writes a learning rate; None: it was selected."""
+    if value is None:
+        return "selected"
     mantissa, exponent = f"{value:e}".split("e")
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
 
