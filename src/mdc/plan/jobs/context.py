@@ -23,7 +23,7 @@ from mdc.plan.fingerprint import fingerprint
 from mdc.plan.jobs.accepted import Accepted, Edit
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained
 from mdc.plan.jobs.job import Job
-from mdc.plan.jobs.model import PretrainJob, ProbeJob
+from mdc.plan.jobs.model import PretrainJob, ProbeJob, SelectLrJob
 from mdc.plan.jobs.shown import Labelled, Statistics
 from mdc.plan.records import UserError
 from mdc.plan.registry.datasets import REGISTRY
@@ -83,6 +83,10 @@ class Context(ABC):
     @abstractmethod
     def pretrain(self, run: Run) -> PretrainJob:
         """The job of a run, made once."""
+
+    @abstractmethod
+    def select_lr(self, run: Run) -> SelectLrJob | None:
+        """The job that chooses a run's learning rate; None where its recipe has one."""
 
     @abstractmethod
     def probe(self, encoder: Encoder, head: str) -> ProbeJob:

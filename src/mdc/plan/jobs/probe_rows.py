@@ -29,7 +29,7 @@ def probing(plan: Context, name: str, table: ProbeTable) -> dict[str, Any]:
     first = table.backbones[0]
     primary = [[_system(a, first), _system(b, first)] for a, b in table.primary]
     single = scale.data.primary_probe if scale.data.primary_probe in table.probes else table.probes[0]
-    metrics = {key: scale.data.probes[key].source.metric for key in table.shown}
+    metrics = {key: scale.data.probes[key].source.probe_metric for key in table.shown}
     averaged = table.averaged and len(table.probes) > 1 and len({metrics[key] for key in table.probes}) == 1
     claimed, *also = [table.primary_metric] if isinstance(table.primary_metric, str) else table.primary_metric or [""]
     return {

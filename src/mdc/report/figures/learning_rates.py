@@ -15,7 +15,7 @@ from mdc.plan.records import read_json
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from mdc.plan.jobs.plan import Plan
+    from mdc.plan.jobs.context import Context
     from mdc.report.figures.drawing import Axes
     from mdc.report.frame import Number
     from mdc.report.manifests import Manifests
@@ -39,7 +39,7 @@ class Block(WithClaims):
             yield f"{where}: shows pretrain.lr_selection, which this scale does not have"
 
 
-def rows(plan: Plan, name: str, block: Block) -> dict[str, Any]:
+def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
     """A system for each rate of each method; ``more``: its rate, and the job that chooses."""
     selection = plan.scale.training.lr_selection
     assert selection is not None  # checked by the block
@@ -62,7 +62,7 @@ def rows(plan: Plan, name: str, block: Block) -> dict[str, Any]:
     return {
         "jobs": jobs,
         "systems": systems,
-        "columns": [ShownColumn(key=selection.by, label=f"{by.label}, held out", metric=by.source.metric)],
+        "columns": [ShownColumn(key=selection.by, label=f"{by.label}, held out", metric=by.source.probe_metric)],
         "seeds": selection.seeds,
         "statistics": plan.statistics(block),
     }

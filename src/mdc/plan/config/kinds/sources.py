@@ -24,7 +24,7 @@ class ProbeSource(Kind):
     """A source of labelled images."""
 
     @property
-    def metric(self) -> Literal["top1", "map"]:
+    def probe_metric(self) -> Literal["top1", "map"]:
         """Its probes' metric: top-1 accuracy, or mean average precision where an image has several labels."""
         return "top1"
 
@@ -241,7 +241,7 @@ class NounsProbe(ProbeSource, Images):
     key_column: str | None = None
 
     @property
-    def metric(self) -> Literal["top1", "map"]:
+    def probe_metric(self) -> Literal["top1", "map"]:
         return "map"
 
 
@@ -321,7 +321,7 @@ class BuilderProbe(ProbeSource, OfDataset, Images):
     ]
 
     @property
-    def metric(self) -> Literal["top1", "map"]:
+    def probe_metric(self) -> Literal["top1", "map"]:
         return "map" if self.dataset == "voc2007" else "top1"
 
     @model_validator(mode="after")
