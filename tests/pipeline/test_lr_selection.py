@@ -1,4 +1,4 @@
-"""Learning rates that are selected: every method's by the same probes, and a run with the chosen one is the run with that rate."""
+"""Selected learning rates: every method's by the same probes, and a run with the chosen one is the run with that rate."""
 
 import csv
 import json
@@ -22,12 +22,17 @@ GRID = (1.0e-4, 1.0e-3, 1.0e-2)
 
 def values(**pretrain: Any) -> dict[str, Any]:
     found = small_project.values((3, 4))
-    found |= {"tables": {"table1": {"corpora": {"alt": ["arc", "mdc"]}, "probes": ["shape", "colour"]}, "figure_lr": {}}}
+    found |= {
+        "tables": {"table1": {"corpora": {"alt": ["arc", "mdc"]}, "probes": ["shape", "colour"]}, "figure_lr": {}}
+    }
     found["tables"]["table1"] |= {"backbones": ["ViT-T-12"], "primary": [["alt/mdc", "alt/arc"]]}
     found["encoders"], found["captions"] = {}, None
     found["pretrain"] |= {"overrides": [], "backbones": {"ViT-T-12": found["pretrain"]["backbones"]["ViT-T-12"]}}
     found["pretrain"]["recipe"] = {key: value for key, value in found["pretrain"]["recipe"].items() if key != "lr"}
-    found["pretrain"] |= {"lr_selection": {"grid": list(GRID), "seeds": [6, 7], "by": "shape", "held_out": 17}, **pretrain}
+    found["pretrain"] |= {
+        "lr_selection": {"grid": list(GRID), "seeds": [6, 7], "by": "shape", "held_out": 17},
+        **pretrain,
+    }
     return found
 
 
@@ -36,7 +41,9 @@ def judged(folder: ScaleFolder, job: str, right: int) -> None:
     record = folder.record(job, "probe")
     told, table = json.loads(record.read_text()), pq.read_table(record.with_name("items.parquet"))
     results = pa.array([float(place < right) for place in range(len(table))], pa.float32())
-    pq.write_table(table.set_column(table.column_names.index("value"), "value", results), record.with_name("items.parquet"))
+    pq.write_table(
+        table.set_column(table.column_names.index("value"), "value", results), record.with_name("items.parquet")
+    )
     told["probes"]["shape"]["value"] = 100 * right / len(table)
     told["outputs"]["items.parquet"] = sha256_file(record.with_name("items.parquet"))
     record.write_text(json.dumps(told))
@@ -57,7 +64,9 @@ def tried(once: Any) -> Path:
         for method, wanted in (("arc", ARC), ("mdc", MDC)):
             for lr, counts in wanted.items():
                 for seed, right in zip((6, 7), counts, strict=True):
-                    judged(ScaleFolder(folder / "results/golden"), f"probe/alt/ViT-T-12/{method}/lr-{lr:g}/s{seed}", right)
+                    judged(
+                        ScaleFolder(folder / "results/golden"), f"probe/alt/ViT-T-12/{method}/lr-{lr:g}/s{seed}", right
+                    )
 
     return once("lr_selection", make)
 
@@ -71,7 +80,10 @@ def test_a_run_with_a_selected_rate_is_the_run_with_that_rate(tried: Path, tmp_p
     assert (probe["n"], probe["train"]) == (17, 48 - 17)  # of 48 training items
     rest = [name for name in plan.jobs if not name.startswith("data/") and "/lr-" not in name]
     small_project.do_jobs(plan, rest, tmp_path)
-    run, chosen = folder.job("runs/alt/ViT-T-12/mdc/s3"), json.loads((folder.root / "lr/alt/ViT-T-12/mdc/lr.json").read_text())
+    run, chosen = (
+        folder.job("runs/alt/ViT-T-12/mdc/s3"),
+        json.loads((folder.root / "lr/alt/ViT-T-12/mdc/lr.json").read_text()),
+    )
     assert chosen["lr"] == json.loads((run / "run.json").read_text())["lr"] == 1.0e-3
     assert [one["mean"] for one in chosen["tried"]] == pytest.approx([100 * n / 17 for n in (3.5, 6, 5)])
 
@@ -112,7 +124,13 @@ def test_an_edit_of_the_grid_reruns_what_it_decides() -> None:
     wider = {"grid": [*GRID, 3.0e-2], "seeds": [6, 7], "by": "shape", "held_out": 17}
     after = Plan(validate(values(lr_selection=wider))).jobs
     changed = {name for name, job in after.items() if name in before and before[name].sha256 != job.sha256}
-    assert changed >= {"lr/alt/ViT-T-12/arc", "runs/alt/ViT-T-12/arc/s3", "probe/alt/ViT-T-12/arc/s3", "table1", "figure_lr"}
+    assert changed >= {
+        "lr/alt/ViT-T-12/arc",
+        "runs/alt/ViT-T-12/arc/s3",
+        "probe/alt/ViT-T-12/arc/s3",
+        "table1",
+        "figure_lr",
+    }
     assert not any("/lr-" in name or "untrained" in name or name.startswith("data/") for name in changed)
 
 
