@@ -111,7 +111,12 @@ def _bicaptioning(model: Any, batch: CaptionBatch) -> Tensor:
 
 def _superclass(model: Any, batch: CaptionBatch) -> Tensor:
     _, patches = model.encoder(_images(batch, model))
-    found = model.head(model.text(patches.mean(dim=1))).log_softmax(dim=-1)
+    pooled = patches.mean(dim=1)
+    _, wide, _, back = model.text
+    inner = F.layer_norm(pooled, pooled.shape[1:], model.text[0].weight, model.text[0].bias)
+    inner = F.gelu(inner @ wide.weight.T + wide.bias) @ back.weight.T + back.bias
+    final = F.layer_norm(pooled + inner, pooled.shape[1:], model.norm.weight, model.norm.bias)
+    found = (final @ model.head.weight.T + model.head.bias).log_softmax(dim=-1)
     total = torch.zeros((), dtype=torch.float64)
     for b, length in enumerate(batch.lengths.tolist()):
         target = torch.zeros(toy.V - 2, dtype=torch.float64)
