@@ -204,7 +204,7 @@ def test_a_contest_by_clip_score_is_won_by_the_highest(r: Path) -> None:
     other = parquet.read_table(r / "judged/described/s1/judged.parquet").to_pylist()
     assert [row["systems"] for row in rows] != [row["systems"] for row in other]
     text = (r / "table3/table3.md").read_text()
-    assert "Judge: CLIPScore, which is no language model." in text
+    assert "Judge: a CLIP, which is no language model." in text
 
 
 def test_how_often_each_is_chosen_is_a_number_like_any_other(r: Path, capsys: pytest.CaptureFixture[str]) -> None:

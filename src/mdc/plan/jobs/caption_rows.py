@@ -33,6 +33,9 @@ _COLUMNS: dict[str, dict[str, str]] = {
     "words": read_shown("evaluation/metrics/each.py") or {},
 }
 
+#: labels where the CLIP is a run of the scale, whose training images may be of the same kind as those that are captioned
+_OF_OUR_CLIP = {"CLIPScore": "similarity by our CLIP", "RefCLIPScore": "similarity by our CLIP, references too"}
+
 _MOST_FREQUENT_NOTE = (
     "Most frequent training caption: the same for every image, so it is the score without looking at the image."
 )
@@ -112,11 +115,12 @@ def table_values(
             for key in contest.systems:
                 judged.setdefault(f"{dataset}/{key}", []).extend(choices)
     rows = [row.but(more={**row.more, "judged": judged[row.key]}) if row.key in judged else row for row in rows]
+    ours = _OF_OUR_CLIP if isinstance(section.clip_score, RunClip) else {}
     return {
         "jobs": jobs,
         "systems": rows,
         "columns": [
-            ShownColumn(key=key, label=label, more={"part": part})
+            ShownColumn(key=key, label=ours.get(key, label), more={"part": part})
             for part, columns in _COLUMNS.items()
             for key, label in columns.items()
         ],
@@ -197,4 +201,4 @@ def own_clip(plan: Context, clip: RunClip) -> str:
 def _judge(plan: Context) -> str:
     judge = captions_of(plan).judge
     assert judge is not None
-    return judge.by.model if isinstance(judge.by, ByEndpoint) else "CLIPScore, which is no language model"
+    return judge.by.model if isinstance(judge.by, ByEndpoint) else "a CLIP, which is no language model"
