@@ -353,8 +353,8 @@ def _more_notes(results: Captioned) -> list[str]:
     if not results.job.more["clip"]:
         return ["CLIPScore is not measured: the scale names no model for it (clip_score).", *chair]
     return [
-        f"{results.columns['CLIPScore']}, {results.columns['RefCLIPScore']}: CLIPScore and RefCLIPScore (Hessel et al., 2021) × 100 "
-        f"by {results.job.more['clip']}. By a CLIP that was trained on such photos they compare captions here alone.",
+        f"{results.columns['CLIPScore']}, {results.columns['RefCLIPScore']}: CLIPScore and RefCLIPScore (Hessel et al., 2021) "
+        f"× 100 by {results.job.more['clip']}. By a CLIP that was trained on such photos they compare captions here alone.",
         *(f"{count} {text}." for key, text in CLIP_COUNTS.items() if (count := _unread(results, key))),
         *chair,
     ]
