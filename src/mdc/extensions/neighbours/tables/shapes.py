@@ -1,6 +1,6 @@
 """Who learns shapes: MDC, its neighbours, and controls for what they differ in."""
 
 SHOWN = {
-    "of": "methods",
+    "of": "heads",
     "artefacts": {"table_shapes": {"title": "Who learns shapes"}},
 }
