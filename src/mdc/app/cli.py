@@ -359,7 +359,8 @@ def _check(args: argparse.Namespace) -> None:
     if problems:
         raise UserError(*problems)
     plan = Plan(chosen, read_accepted(Path(args.params).parent))
-    count = f"{len(plan.jobs)} jobs, {len(plan.runs)} of them trainings"
+    trainings = sum(job.verb == "pretrain" for job in plan.jobs.values())
+    count = f"{len(plan.jobs)} jobs, {trainings} of them trainings"
     for name in sorted(name for params in by_scale.values() for name in params.tables if name not in params.artefacts):
         print(f"{args.params}: artefacts: {name} is not listed, so DVC has no stage for it")
     print(f"{args.params} and {len(by_scale)} scales: good; scale {chosen.scale}: {count}")
