@@ -16,7 +16,7 @@ Rows = list[dict[str, str]]
 #: cells that may hold words with spaces: what things are called
 CALLED = {
     *("dataset", "second_dataset", "backbone", "second_backbone", "method", "second_method", "label", "metric", "unit"),
-    *("pooling", "estimator", "condition", "direction", "size", "seen"),
+    *("pooling", "estimator", "condition", "direction", "size", "seen", "rates"),
 }
 NUMBERS = {
     *set(ESTIMATE) - {"interval", "scope"},

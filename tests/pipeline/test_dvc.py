@@ -17,7 +17,7 @@ DVC = yaml.safe_load((ROOT / "dvc.yaml").read_text())
 #: a job's layer is the first part of its name, and a layer's stage is
 STAGE = {
     "data": "data",
-    **dict.fromkeys(("runs", "tokenizers", "words", "encoders", "encoded"), "pretrain"),
+    **dict.fromkeys(("runs", "lr", "tokenizers", "words", "encoders", "encoded"), "pretrain"),
     "probe": "probe",
     **dict.fromkeys(("scores", "retrieval", "positions", "zero-shot"), "score"),
     **dict.fromkeys(("captions", "metrics", "judged"), "caption"),

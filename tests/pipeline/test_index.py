@@ -168,6 +168,7 @@ def test_what_was_claimed_stands_there_and_in_one_file_of_the_scale(r: Path) -> 
             if file.endswith(("_contrasts.csv", "_over.csv")):
                 rows += [row for row in read_rows(r / name / file) if row["primary"] == "True"]
         shown = [row["direction"] + (f" ({row['scope']})" if row["scope"] else "") for row in rows]
+        shown = [text + (f"; {row['rates']}" if row["rates"] else "") for text, row in zip(shown, rows, strict=True)]
         folded = "".join(re.findall("<details>.*?</details>", card, re.S))
         said = re.findall(r"<tr>.*?<strong>.*?</tr>", folded)
         assert [re.split("<strong>|[,<]", one)[3] for one in said] == shown and card.count("<strong>") == len(rows), (
