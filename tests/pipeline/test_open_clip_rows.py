@@ -104,3 +104,25 @@ def _of_the_hub(context_length: int) -> Any:
     found.context_length, found.clean_fn = context_length, str.strip
     found.tokenizer_mode, found.strip_sep_token = "", False
     return found
+
+
+@pytest.mark.usefixtures("own_copy")
+def test_only_a_clip_of_others_gives_a_clip_score(r: Path, folder: Path) -> None:
+    """A CLIP of the scale has seen data of its kind, so its numbers are called otherwise, in tables, csv files and notes."""
+
+    def labels() -> set[str]:
+        keys = ("CLIPScore", "RefCLIPScore")
+        return {line["label"] for line in read_rows(r / "table3/table3_long.csv") if line["column"] in keys}
+
+    ours = labels()
+    assert all("similarity by our CLIP" in label for label in ours) and len(ours) == 2
+    text = (r / "table3/table3.md").read_text()
+    assert "which was trained on data of the scale" in text and "| CLIPScore |" not in text
+    values: dict[str, Any] = small_project.values((0, 1))
+    model = {"kind": "open_clip", "label": "Tiny CLIP", "model": f"local-dir:{folder}", "weights": None}
+    values["captions"]["clip_score"] = model
+    plan = Plan(validate(values))
+    do_jobs(plan, [name for name in plan.jobs if name.startswith(("metrics/", "judged/"))] + ["table3"])
+    assert labels() == {"CLIPScore", "RefCLIPScore"}
+    text = (r / "table3/table3.md").read_text()
+    assert "by Tiny CLIP" in text and "our CLIP" not in text.replace("on our CLIP", "").replace("On our CLIP", "")

@@ -1,9 +1,8 @@
 """The attentive probe: one learnt query attends over an encoder's frozen tokens, then a linear layer.
 
-As AIM's (El-Nouby et al., 2024), but for the norm, which there is over the batch: LayerNorm of the tokens ([CLS] and patches),
-multi-head attention of one query with the encoder's number of heads, a linear layer. CapPa's MAP head has an MLP besides. AdamW
-with a cosine schedule. The learning rate is chosen on a held-out share of the training items; the final probe is fitted on all of
-them.
+As AIM's (El-Nouby et al., 2024), but for the norm, which there is over the batch, and for biases: LayerNorm of the tokens ([CLS]
+and patches), multi-head attention of one query with the encoder's number of heads, a linear layer (docs/probes.md). AdamW with a
+cosine schedule. The learning rate is chosen on a held-out share of the training items; the final probe is fitted on all of them.
 
 The same function is computed at less cost. The query is the same for all images, so a head's scores are one product of the
 normalised tokens with its query, projected by the key weights. A head's weights sum to one, so values are computed of its mean

@@ -35,12 +35,16 @@ METHODS["half"] = toy.METHODS["arc"].model_copy(update={"layers": "half"})
 
 
 def _model(name: str) -> Any:
-    """In float64, and, if it is told the time, no longer as in the beginning, when time changes nothing."""
+    """In float64, and no longer as in the beginning where that is neutral: when time changes nothing, when SuperClass's head has
+    gains of 1 and biases of 0."""
     model = toy.model(METHODS[name]).double()
     noise = torch.Generator().manual_seed(1)
     for label, parameter in model.named_parameters():
-        if label.endswith("change.weight"):
-            parameter.data.copy_(0.05 * torch.randn(parameter.shape, generator=noise, dtype=torch.float64))
+        own = name == "superclass" and not label.startswith("encoder.") and parameter.ndim == 1
+        if own or label.endswith("change.weight"):
+            parameter.data += (0.3 if own else 0.05) * torch.randn(
+                parameter.shape, generator=noise, dtype=torch.float64
+            )
     return model
 
 

@@ -6,13 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 from probing_world import ProbingWorld
+from scale_plans import plan_of
 from shown import read_rows
 
 HEADS = {"linear": "linear probe", "attentive": "attentive probe", "knn": "nearest neighbours"}
 SKILL = {"untrained": 0.3, "clip": 0.6, "arc": 0.5, "mdc": 0.7}
 
 
-def world(probes: tuple[str, ...] = ("shape", "colour"), heads: tuple[str, ...] = tuple(HEADS)) -> ProbingWorld:
+def world(
+    probes: tuple[str, ...] = ("shape", "colour"), heads: tuple[str, ...] = tuple(HEADS), **changes: Any
+) -> ProbingWorld:
     """Systems as the plan makes them; attention sees a tenth more."""
     now = {"head": ""}
 
@@ -21,7 +24,7 @@ def world(probes: tuple[str, ...] = ("shape", "colour"), heads: tuple[str, ...] 
 
     primary = [["alt/B/mdc/attentive", "alt/B/arc/attentive"], ["alt/B/mdc/linear", "alt/B/arc/linear"]]
     fields: dict[str, Any] = {"primary": primary, "primary_metric": "average" if len(probes) > 1 else probes[0]}
-    made = ProbingWorld({}, skill, probes=probes, artefact="table_neighbours", backbones={}, **fields)
+    made = ProbingWorld({}, skill, probes=probes, artefact="table_neighbours", backbones={}, **(fields | changes))
     made.contrasts = [[f"alt/B/mdc/{head}", f"alt/B/arc/{head}"] for head in heads]
     for head in heads:
         now["head"] = head
@@ -63,3 +66,30 @@ def test_one_probe_is_its_own_column(tmp_path: Path) -> None:
     out = world(probes=("shape",)).make(tmp_path)
     assert "probe by probe" not in (out / "table_neighbours.md").read_text()
     assert "Shape, ViT-T/12, per cent" in (out / "table_neighbours.md").read_text()
+
+
+def test_the_probe_that_is_claimed_comes_first_and_all_stand_by_each_head(tmp_path: Path) -> None:
+    """Of two metrics, which have no mean."""
+    notes = ["Shape: its own training target."]
+    made = world(multi=("shape",), primary_metric="colour", notes=notes)
+    out = made.make(tmp_path)
+    rows = {row["method"]: row for row in read_rows(out / "table_neighbours.csv")}
+    for column, ending in (("Linear probe", ""), ("Attentive probe", "/attentive")):
+        assert float(rows["MDC"][column]) == pytest.approx(made.value(f"alt/B/mdc/s0{ending}", "colour"), abs=0.051)
+    claims = [row for row in read_rows(out / "table_neighbours_contrasts.csv") if row["primary"] == "True"]
+    assert [row["column"] for row in claims] == ["colour", "colour"]
+    page = (out / "table_neighbours.md").read_text()
+    assert "Linear probe, probe by probe" in page and notes[0] in page
+
+
+def test_shapes_are_probed_linearly_and_attentively() -> None:
+    job = plan_of("scenes").jobs["table_shapes"]
+    by_row: dict[str, dict[str, list[str]]] = {}
+    for system in job.systems:
+        by_row.setdefault(system.key.rpartition("/")[0], {})[system.estimator] = system.records
+    assert len(by_row) == 21
+    for row, records in by_row.items():
+        linear = [f"probe/{row}/s{seed}" for seed in (1, 2, 3)]
+        attentive = [f"{record}/attentive" for record in linear]
+        assert records == {"linear probe": linear, "attentive probe": attentive}
+        assert {*linear, *attentive} <= {*job.inputs}

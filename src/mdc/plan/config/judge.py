@@ -1,4 +1,4 @@
-"""The judge of captions: a vision-language model or CLIPScore chooses the best of several captions of an image."""
+"""The judge of captions: a vision-language model or a CLIP chooses the best of several captions of an image."""
 
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -19,7 +19,7 @@ def _address(text: str) -> str:
 
 
 class ByClipScore(Strict):
-    """Without a language model: the caption with the highest CLIPScore. It does not replace the paper's judge."""
+    """Without a language model: the caption that the CLIP under ``clip_score`` scores highest. The paper's judge is another."""
 
     kind: Literal["clip_score"]
 

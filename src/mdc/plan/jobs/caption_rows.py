@@ -34,7 +34,7 @@ _COLUMNS: dict[str, dict[str, str]] = {
 }
 
 #: labels where the CLIP is a run of the scale, whose training images may be of the same kind as those that are captioned
-_OF_OUR_CLIP = {"CLIPScore": "similarity by our CLIP", "RefCLIPScore": "similarity by our CLIP, references too"}
+_OF_OUR_CLIP = {"CLIPScore": "similarity by our CLIP", "RefCLIPScore": "similarity by our CLIP (with references)"}
 
 _MOST_FREQUENT_NOTE = (
     "Most frequent training caption: the same for every image, so it is the score without looking at the image."
@@ -187,7 +187,9 @@ def _clip(plan: Context) -> str:
     scored_by = captions_of(plan).clip_score
     if scored_by is None:
         return ""
-    return own_clip(plan, scored_by) if isinstance(scored_by, RunClip) else scored_by.label
+    if isinstance(scored_by, RunClip):
+        return f"{own_clip(plan, scored_by)}, which was trained on data of the scale, so numbers of other scales do not compare"
+    return scored_by.label
 
 
 def own_clip(plan: Context, clip: RunClip) -> str:

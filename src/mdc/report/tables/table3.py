@@ -31,7 +31,7 @@ SHOWN = {
         "table3": {
             "title": "Table 3: captioning",
             "caption": "Captions at scale {scale} compared with references, by the metrics of the COCO caption challenge and by "
-            "CLIPScore; what of them is true where that is known; their length, variety and content words; beside the most "
+            "a CLIP; what of them is true where that is known; their length, variety and content words; beside the most "
             "frequent training caption and the same captioner on mismatched images.",
         },
         "table_decoding": {
@@ -42,7 +42,7 @@ SHOWN = {
     "files": ".csv _long.csv _contrasts.csv _sets.csv _runs.csv .html .md .tex",
     "what": "Captions",
     "caption": "{what} at scale {scale}, compared with references by the metrics of the COCO caption challenge, and by "
-    "CLIPScore; what of the captions is true, where it is known.",
+    "a CLIP; what of the captions is true, where it is known.",
     "config": "Block",
 }
 
@@ -353,8 +353,8 @@ def _more_notes(results: Captioned) -> list[str]:
     if not results.job.more["clip"]:
         return ["CLIPScore is not measured: the scale names no model for it (clip_score).", *chair]
     return [
-        f"{results.columns['CLIPScore']}, {results.columns['RefCLIPScore']}: CLIPScore and RefCLIPScore (Hessel et al., 2021) "
-        f"× 100 by {results.job.more['clip']}. By a CLIP that was trained on such photos they compare captions here alone.",
+        f"{results.all_columns['CLIPScore']}, {results.all_columns['RefCLIPScore']}: CLIPScore and RefCLIPScore (Hessel et al., "
+        f"2021) × 100 by {results.job.more['clip']}.",
         *(f"{count} {text}." for key, text in CLIP_COUNTS.items() if (count := _unread(results, key))),
         *chair,
     ]

@@ -28,7 +28,7 @@ SHOWN = {
     "files": ".csv _long.csv _contrasts.csv _sets.csv _over.csv _runs.csv .html .md .tex",
     "what": "Captions",
     "caption": "{what} at scale {scale}, compared with references by the metrics of the COCO caption challenge, and by "
-    "CLIPScore; what of the captions is true, where it is known.",
+    "a CLIP; what of the captions is true, where it is known.",
     "config": "Block",
 }
 

@@ -30,7 +30,7 @@ SHOWN = {
     "kind": "guidance",
     "artefacts": {"mcd_figure3": {"title": "MC-Diffusion, figure 3: guidance"}},
     "files": ".png .svg .pdf .csv _contrasts.csv _runs.csv",
-    "caption": "CLIPScore of captions over each of their metrics against references at scale {scale}, by the scale of guidance "
+    "caption": "A CLIP's score of captions over each metric against references at scale {scale}, by the scale of guidance "
     "(MC-Diffusion, figure 3), and the differences between kinds of guidance at equal CIDEr.",
     "config": "Block",
 }
@@ -198,7 +198,7 @@ def _draw(job: ArtefactJob, results: Captioned, paths: Sequence[Path]) -> None:
             for curve in curves if _Y in results.columns else ():
                 _curve(panel, curve, results, key, styles[named[curve.key]])
             panel.set_xlabel(results.columns[key])
-        panels[0].set_ylabel(results.columns.get(_Y, f"{_Y} is not available"))
+        panels[0].set_ylabel(results.columns.get(_Y, f"{results.all_columns[_Y]} is not available"))
         headline(figure, f"{words.heading(job)}, {words.scale_text(job)}")
         note = f"{words.bars(job)} Numbers: the least and the greatest scale of guidance."
         bottom_legend(figure, panels[0].get_legend_handles_labels()[0], note)

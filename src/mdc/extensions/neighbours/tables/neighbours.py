@@ -154,12 +154,13 @@ def _zero_shot(job: ArtefactJob, manifests: Manifests) -> ZeroShot | None:
 
 
 def _main(results: Results, by_head: dict[str, list[System]], zero_shot: ZeroShot | None) -> Table:
-    """The mean over probes, or the one probe: a column for each of ``by_head``; then zero-shot classification."""
+    """What claims are about, the mean over probes or one of them, a column for each of ``by_head``; then zero-shot results."""
     from mdc.report import words
     from mdc.report.frame import AVERAGE, dataset
     from mdc.report.tables import comparisons
 
-    columns = [Column(_capital(head), note=results.metric[results.overall]) for head in by_head]
+    primary = results.primary_measure
+    columns = [Column(_capital(head), note=results.metric[primary]) for head in by_head]
     more: dict[tuple[str, str, str], Cell] = {}
     zero_shot_notes = []
     if zero_shot is not None:
@@ -181,16 +182,16 @@ def _main(results: Results, by_head: dict[str, list[System]], zero_shot: ZeroSho
             if name == data:
                 first = next(iter(row.values()))
                 line = [
-                    number_cell(results.number(row[head].key, results.overall)) if head in row else Cell(None)
+                    number_cell(results.number(row[head].key, primary)) if head in row else Cell(None)
                     for head in by_head
                 ]
                 if zero_shot is not None:
                     line += [more.get((name, first.method.key, shown), Cell(None)) for shown in _SHOWN_ZERO_SHOT]
                 lines.append(Row((name, method), tuple(line), name, first.role in REFERENCE, first.role == "ranked"))
         body += mark_rows(lines)
-    measure = results.name(results.overall)
-    summary = f"{measure} of {len(results.averaged)} probes" if results.overall == AVERAGE else measure
-    levels = _beside(comparisons.levels(results, 2, len(by_head), [results.overall]), len(by_head), zero_shot)
+    measure = results.name(primary)
+    summary = f"{measure} of {len(results.averaged)} probes" if primary == AVERAGE else measure
+    levels = _beside(comparisons.levels(results, 2, len(by_head), [primary]), len(by_head), zero_shot)
     return Table(
         title=f"{words.heading(results.job)}, {results.scale_text}",
         caption=(f"{summary}, {', '.join(results.backbones)}, per cent. {results.level_words}",),
