@@ -8,7 +8,8 @@ from statistics import fmean
 
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import SelectLrJob
-from mdc.plan.records import UserError, read_json, write_json
+from mdc.plan.outputs import recorded
+from mdc.plan.records import UserError, write_json
 
 
 def main(call: Call) -> None:
@@ -17,7 +18,12 @@ def main(call: Call) -> None:
     UserError if the best rate is the least or the greatest, since a better one may lie beyond: a person adds one to the grid.
     """
     job: SelectLrJob = call.job
-    tried = {lr: [read_json(call.input(name))["probes"][job.by]["value"] for name in jobs] for lr, jobs in job.tried}
+
+    def value(probe: str, config_sha256: str) -> float:
+        _, told = recorded(call.input(probe), "items.parquet", config_sha256, job.job)
+        return float(told["probes"][job.by]["value"])
+
+    tried = {lr: [value(*probe) for probe in probes.items()] for lr, probes in job.tried}
     means = {lr: fmean(values) for lr, values in tried.items()}
     best = max(means, key=lambda lr: (means[lr], -lr))  # of equal ones the least
     if best in (min(means), max(means)):

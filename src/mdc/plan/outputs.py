@@ -56,12 +56,18 @@ def checked(file: Path, sha256: str | None, record: Path, sha256_of: Callable[[P
     return file
 
 
-def recorded(path: Path, name: str, expected: str | None, job: str) -> tuple[Path, dict[str, Any]]:
-    """The file ``name`` beside the record ``path``, and the record; UserError if one is stale, or the file is not the one of the
-    record."""
+def current(path: Path, expected: str | None, job: str) -> dict[str, Any]:
+    """The record ``path``; UserError if its configuration has another hash than ``job`` expects."""
     record = read_json(path)
     if record.get("config_sha256") != expected:
         raise UserError(f"{path}: made with another configuration than {job} needs; {again(path)}")
+    return record
+
+
+def recorded(path: Path, name: str, expected: str | None, job: str) -> tuple[Path, dict[str, Any]]:
+    """The file ``name`` beside the record ``path``, and the record; UserError if one is stale, or the file is not the one of the
+    record."""
+    record = current(path, expected, job)
     return checked(path.parent / name, record["outputs"].get(name), path), record
 
 

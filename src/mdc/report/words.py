@@ -124,7 +124,8 @@ def claims(statistics: Statistics) -> tuple[str, ...]:
         "Claims that the scale names. Predicted: whether the first side is higher or lower.",
         f"Direction: supported (as predicted) or reversed where p is below {1 - statistics.level:.2g}, else inconclusive, with "
         f"the minimum detectable effect at {percent(statistics.power)} power. In brackets what it is about: these checkpoints, "
-        "the methods (three seeds or more), or other random splits of the same images.",
+        "the methods (three seeds or more), or other random splits of the same images. Behind it how the learning "
+        "rates of two methods were chosen: selected for each alike, one for all, or by hand.",
         "Below control: neither side is significantly above its control, so nothing is decided; it counts in the correction.",
         "Size: larger or equivalent where the absolute difference is significantly above or below the margin, else undecided.",
         "p is corrected with Holm's method for the claims of a table, an interval is not."

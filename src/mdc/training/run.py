@@ -25,6 +25,7 @@ from mdc.plan.config.pretrain import Runtime
 from mdc.plan.config.problems import checked
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import PretrainJob, Start
+from mdc.plan.outputs import current
 from mdc.plan.processes.group import NOTHING, Group, global_rank, local_rank, process_group
 from mdc.plan.processes.lock import another_was_waited_for, locked
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
@@ -120,13 +121,7 @@ def selected_rate(call: Call, job: PretrainJob) -> float | None:
     another configuration."""
     if job.lr is None:
         return None
-    path = call.input(job.lr.job)
-    chosen = read_json(path)
-    if chosen.get("config_sha256") != job.lr.config_sha256:
-        raise UserError(
-            f"{path}: made with another configuration than {job.job} expects; select the learning rate again"
-        )
-    return float(chosen["lr"])
+    return float(current(call.input(job.lr.job), job.lr.config_sha256, job.job)["lr"])
 
 
 def starting_weights(call: Call, start: Start) -> dict[str, Tensor]:

@@ -46,6 +46,13 @@ class Training:
     #: the peak learning rate, where the recipe leaves it to a selection
     lr: float | None = None
 
+    @property
+    def peak_lr(self) -> float:
+        """The peak learning rate: the selected one, or the recipe's."""
+        peak = self.lr if self.lr is not None else self.job.recipe.lr
+        assert peak is not None  # checked by the job
+        return peak
+
 
 def train(training: Training, states: States, runtime: Runtime, profile: StepProfile = NOTHING) -> Position:
     """Train the model to its last step, or until early stopping; returns the final position, with the seconds that earlier
@@ -128,7 +135,7 @@ def optimizer_step(
     clips = recipe.clip_steps is None or step < recipe.clip_steps
     norm = total_norm(parameters, recipe.clip_norm if clips else None)
     constant = recipe.lr_schedule == "constant"
-    lr = learning_rate(step, training.data.steps, training.lr or recipe.lr or 0.0, recipe.warmup_steps, final, constant)
+    lr = learning_rate(step, training.data.steps, training.peak_lr, recipe.warmup_steps, final, constant)
     # on a CPU metrics are read here, before a bad loss changes the weights
     readable = metrics.add(step, {**measured, "grad_norm": norm}, batch.keys, lr=lr)
     for group in optimizer.param_groups:
@@ -168,6 +175,7 @@ def build_optimizer(model: nn.Module, recipe: Recipe, protocol: ProtocolPretrain
         {"params": [p for p in learnt if p.ndim >= 2], "weight_decay": recipe.weight_decay},
         {"params": [p for p in learnt if p.ndim < 2], "weight_decay": 0.0},
     ]
+    # every step sets its learning rate
     return AdamW(groups, recipe.lr or 0.0, (recipe.beta1, recipe.beta2), protocol.adam_eps, fused=True)
 
 

@@ -1,8 +1,8 @@
 """The typed jobs of data, runs and evaluations, one class per verb."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mdc.plan.config.captions import OpenClip
 from mdc.plan.config.data import ClassCaptions, Dataset
@@ -193,13 +193,20 @@ class PretrainJob(Job):
     start: Start | None = None
     lr: Selected | None = None
 
+    @model_validator(mode="after")
+    def _rate(self) -> Self:
+        if (self.lr is None) == (self.recipe.lr is None):
+            raise ValueError("recipe.lr: must be given, if and only if no selection chooses the rate (lr)")
+        return self
+
 
 class SelectLrJob(Job):
-    """The choice of a method's learning rate. ``tried``: a rate, and its probe jobs, one for each seed; ``by``: their probe."""
+    """The choice of a method's learning rate. ``tried``: a rate, and its probe jobs with the hashes of their configurations, one
+    for each seed; ``by``: their probe."""
 
     verb: Literal["select-lr"]
     by: Name
-    tried: list[tuple[float, list[str]]]
+    tried: list[tuple[float, dict[str, str]]]
 
 
 class _ScoringJob(Job):

@@ -148,18 +148,14 @@ class Plan(Context):
         if not isinstance(self.scale.training.backbones[run.backbone], Backbone):
             said = "trains no encoder, so a probe (lr_selection.by) cannot choose its learning rate"
             raise UserError(f"{self.file}: run {run.id}: {run.backbone} {said}")
-        tried = [
-            (lr, [self._held_out_probe(replace(run, seed=seed, lr=lr)).job for seed in selection.seeds])
-            for lr in selection.grid
-        ]
+        tried = []
+        for lr in selection.grid:
+            runs = [replace(run, seed=seed, lr=lr) for seed in selection.seeds]
+            held_out = {"held_out": selection.held_out}
+            probes = [self.probe_job(one.id, "linear", [selection.by], {**self._own(one), **held_out}) for one in runs]
+            tried.append((lr, {probe.job: probe.sha256 for probe in probes}))
         inputs = [job for _, jobs in tried for job in jobs]
         return self.make(SelectLrJob, f"lr/{run.system}", inputs, by=selection.by, tried=tried)
-
-    def _held_out_probe(self, run: Run) -> ProbeJob:
-        """The linear probe by which ``lr_selection`` judges a run."""
-        selection = self.scale.training.lr_selection
-        assert selection is not None
-        return self.probe_job(run.id, "linear", [selection.by], {**self._own(run), "held_out": selection.held_out})
 
     # --- one job each -------------------------------------------------------------------------------------------------
 

@@ -5,11 +5,12 @@ All methods are tuned alike: the same rates, seeds and items (:class:`mdc.plan.c
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdc.plan.config.types import WithClaims
-from mdc.plan.jobs.shown import ArtefactJob, ShownColumn, System
+from mdc.plan.config.types import Parameters
+from mdc.plan.jobs.shown import ArtefactJob, ShownColumn, Statistics, System
 from mdc.plan.records import read_json
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ SHOWN = {
 }
 
 
-class Block(WithClaims):
+class Block(Parameters):
     """Every learning rate that ``pretrain.lr_selection`` tries. It has no keys."""
 
     sections = ("pretrain",)
@@ -53,7 +54,7 @@ def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
                     key=f"{run.system}/lr-{lr:g}",
                     **plan.labels(run),
                     runs=[probe.removeprefix("probe/") for probe in probes],
-                    records=probes,
+                    records=list(probes),
                     pooling=plan.params.methods[run.method].pooling,
                     more={"lr": lr, "chosen_by": job.job},
                 )
@@ -64,7 +65,7 @@ def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
         "systems": systems,
         "columns": [ShownColumn(key=selection.by, label=f"{by.label}, held out", metric=by.source.probe_metric)],
         "seeds": selection.seeds,
-        "statistics": plan.statistics(block),
+        "statistics": Statistics(**dict(plan.params.protocol.statistics)),
     }
 
 
@@ -86,7 +87,8 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
         "chosen": [rate[number.system.key] == best[number.system.key] for number in results.numbers],
     }
     write_levels(out / "figure_lr.csv", job, results.numbers, **columns)
-    dashes = dict(zip(results.backbones, ("-", "--", ":", "-.") * len(results.backbones), strict=False))
+    dashes = dict(zip(results.backbones, itertools.cycle(("-", "--", ":", "-.")), strict=False))
+    lines = ", ".join(f"{dash} {backbone}" for backbone, dash in dashes.items()) if len(dashes) > 1 else ""
 
     def line(number: Number) -> list[tuple[str, str]]:
         backbone = number.system.backbone.label
@@ -99,6 +101,6 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
                 panel.plot(place, [number.value], "o", markersize=13, markerfacecolor="none", markeredgecolor=colour)
 
     draw(
-        results, out, "Learning rates:", "learning rate (ringed: chosen)", lambda n: rate.get(n.system.key),
+        results, out, "Learning rates:", f"learning rate (ringed: chosen) {lines}", lambda n: rate.get(n.system.key),
         lines=line, more=ring, log=True, by_corpus=True,
     )  # fmt: skip
